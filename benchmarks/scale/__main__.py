@@ -7,7 +7,7 @@ import sys
 
 from benchmarks.reporting import RESULTS, Experiment
 from benchmarks.running import run_named
-from benchmarks.scale import journals, plans, simulations
+from benchmarks.scale import journals, large_run, plans, simulations
 from benchmarks.scale.growth import Subject, measured_here, run_group
 
 GROUPS: dict[str, tuple[Subject, ...]] = {
@@ -24,6 +24,7 @@ def main(arguments: list[str]) -> None:
         print(json.dumps(measured_here(subject, value)))
         return
     experiments: dict[str, Experiment] = {name: run_group(name, group) for name, group in GROUPS.items()}
+    experiments["large-run"] = large_run.run
     run_named(experiments, RESULTS / "scale", arguments)
 
 

@@ -42,6 +42,15 @@ def test_machines_of_all_kinds_are_shown(job: Path, tmp_path: Path) -> None:
     assert "10m00s" in done.stdout
 
 
+def test_a_wait_that_is_not_known_is_not_shown_as_none(job: Path, tmp_path: Path) -> None:
+    text = JOB.replace("queue: WAIT, ", "").replace("  init: 30s\n", "")
+    job.write_text(text, encoding="utf-8")
+    done = elastune("machines", job, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith("queue ")]
+    assert row.count("not known") == 2
+
+
 def test_machines_as_json_have_the_problem_of_a_kind(job: Path, tmp_path: Path) -> None:
     text = job.read_text(encoding="utf-8").replace("price_per_node_hour", "price_per_nodehour")
     job.write_text(text, encoding="utf-8")

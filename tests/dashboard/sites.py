@@ -121,6 +121,7 @@ def served(root: Path, *, read_only: bool = False, **changes: Any) -> Iterator[S
         wait_until(lambda: server.started, "the dashboard did not start")
         yield Served(site=site)
     finally:
+        site.ending.set()
         server.should_exit = True
         thread.join()
         listening.close()

@@ -81,6 +81,17 @@ def test_a_password_in_an_address_is_hidden_and_a_job_without_secrets_stays_as_i
         "iteration": "10s",
     }
     assert SECRET not in masked_text(f"[ at: http://me:{SECRET}@host/")
+    assert SECRET not in masked_text(f"[ at 1http://me:{SECRET}@host/ api_key: {SECRET}")
+    assert SECRET not in masked_text(f"[ {{user: me, password: {SECRET}}}")
+    assert SECRET not in masked_text(f'{{"user":"me","password":"{SECRET}"')
+
+
+@pytest.mark.parametrize("piece", ["x", "x ", "a:", "a='", "a://b:", '"'])
+def test_a_line_as_long_as_a_job_may_be_keeps_the_dashboard_busy_for_a_moment_only(piece: str) -> None:
+    """Not for a quarter of an hour."""
+    line = piece * (200_000 // len(piece))
+    assert len(masked_text(f"a: [\n{line}")) > 0.9 * len(line)
+    assert masked(line) == line
 
 
 def test_a_body_that_does_not_arrive_is_given_up(dashboard: Served, monkeypatch: pytest.MonkeyPatch) -> None:

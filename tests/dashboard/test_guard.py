@@ -7,18 +7,21 @@ import re
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import cast
 
 import pytest
 
 from elastune.dashboard.guard import HEADER, HEADERS, Access, keep_token
+from elastune.dashboard.run_data import RunData
 from elastune.dashboard.server import bind
 from elastune.dashboard.steering import Tickets
 from elastune.errors import JobError
+from elastune.views.page.figures import Json
 from tests.cli.commands import elastune
 from tests.dashboard.recorded import Recorded
-from tests.dashboard.sites import Served, served
+from tests.dashboard.sites import Reply, Served, served
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.xdist_group("dashboard")
@@ -209,6 +212,29 @@ def test_it_ends_without_a_word_while_a_browser_follows_a_run(recorded: Recorded
         _, errors = process.communicate()
         connection.close()
     assert errors == ""
+
+
+def test_it_does_not_wait_for_an_answer_that_takes_long(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asked, over = threading.Event(), threading.Event()
+
+    def ranked(_: RunData) -> Json:
+        asked.set()
+        over.wait(PATIENCE_S)
+        return {}
+
+    monkeypatch.setattr(RunData, "importance", ranked)
+    replies: list[Reply] = []
+    with served(recorded.root) as dashboard:
+        path = f"/api/runs/{recorded.runs['asha']}/importance"
+        waiting = threading.Thread(target=lambda: replies.append(dashboard.get(path)))
+        waiting.start()
+        assert asked.wait(PATIENCE_S)
+    waiting.join()
+    over.set()
+    assert [reply.status for reply in replies] == [503]
+    assert capfd.readouterr().err == ""
 
 
 def test_a_port_in_use_and_a_file_as_folder_are_explained(tmp_path: Path) -> None:

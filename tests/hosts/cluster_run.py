@@ -136,3 +136,19 @@ class ClusterRun:
         checkpoint = f"*/trial-{best['trial']:05}/iteration-{best['iterations']:06}.ckpt"
         (path,) = (self.folder / store).glob(checkpoint)
         return np.asarray(load_checkpoint(path)["weights"])
+
+
+def run_here(run: ClusterRun) -> dict[str, Any]:
+    """The same job on local nodes."""
+    job = run.folder / "local.yaml"
+    job.write_text(yaml.safe_dump(run.job({"provider": "local"}, "local")), encoding="utf-8")
+    command = [sys.executable, "-m", "elastune", "run", str(job), "--yes", "--no-check", "--json"]
+    done = subprocess.run(command, cwd=run.folder, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def assert_same_as_here(run: ClusterRun, there: dict[str, Any]) -> None:
+    here = run_here(run)
+    assert there["best"]["trial"] == here["best"]["trial"]
+    assert np.array_equal(run.weights("store", there), run.weights("local", here))

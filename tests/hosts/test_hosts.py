@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
@@ -10,13 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import yaml
 
 from elastune.checkpoints.store import load_checkpoint
 from elastune.core.events import GangStarted, NodeLost, NodesGranted, VisitEnded
-from tests.hosts.cluster_run import ClusterRun
+from tests.hosts.cluster_run import ClusterRun, assert_same_as_here
 from tests.hosts.rig import Hosts, several_hosts
 from tests.runtime.real.hoppers import data_of, digest_of, sections, watch_journal, write_data
 from tests.waiting import wait_until
@@ -49,22 +46,6 @@ def far_hosts(hosts: Hosts) -> Hosts:
     """20 ms and 1 Gbit/s between them."""
     hosts.slow(delay_s=0.01, bits_per_s=1e9)
     return hosts
-
-
-def run_here(run: ClusterRun) -> dict[str, Any]:
-    """The same job on local nodes."""
-    job = run.folder / "local.yaml"
-    job.write_text(yaml.safe_dump(run.job({"provider": "local"}, "local")), encoding="utf-8")
-    command = [sys.executable, "-m", "elastune", "run", str(job), "--yes", "--no-check", "--json"]
-    done = subprocess.run(command, cwd=run.folder, capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
-def assert_same_as_here(run: ClusterRun, there: dict[str, Any]) -> None:
-    here = run_here(run)
-    assert there["best"]["trial"] == here["best"]["trial"]
-    assert np.array_equal(run.weights("store", there), run.weights("local", here))
 
 
 @pytest.mark.slow

@@ -13,7 +13,12 @@ from elastune.journal.writer import AnyJournal, Writer
 from tests.journal.examples import RUN, append, entries, record
 from tests.thoroughness import most_telling
 
-WATCHED = {Writer.append.__code__, Writer.commit.__code__, LineHash.add.__code__}
+WATCHED = {
+    Writer.append.__code__,
+    Writer.commit.__code__,
+    LineHash.add.__code__,
+    LineHash._hash_waiting.__code__,
+}
 
 
 @contextmanager

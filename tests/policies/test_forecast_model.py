@@ -106,3 +106,11 @@ def test_without_trials_that_went_further_no_gain_is_expected() -> None:
     ladder.record(A, [0.5])
     told = ladder.forecast(A, [0.5], 64)
     assert (told.score, told.spread) == (0.5, 0.0)
+
+
+def test_among_a_hundred_thousand_trials_the_best_deserve_what_is_left() -> None:
+    """The last deserves 3e-13 of what the first does."""
+    shares, goal, work = shares_of(np.arange(100_000), 2.5), 1280, 640.0
+    best = iterations_of_best(shares, np.ones(100_000), goal, work)
+    needed = np.maximum(np.minimum(best * shares, goal) - 1.0, 0.0).sum() / EFFICIENCY
+    assert needed == pytest.approx(work, rel=0.02)

@@ -133,4 +133,10 @@ def test_forecast_says_before_the_run_how_it_divides_time_and_money_and_what_a_d
     assert quote.to_dict()["intentions"] == list(quote.intentions)
     free = quoted(search={"algorithm": "forecast", "trials": 30}, budget=None)
     assert free.intentions[0].startswith("until 2m30s: all slots for up to 30 new trials")
+    dear = quoted(
+        search={"algorithm": "forecast"},
+        cluster={"slots_per_node": 1, "max_nodes": 64, "price_per_hour": 1200, "minimum_charge": 0},
+        budget=1600,
+    )
+    assert dear.intentions[2] == "each iteration on 1 slot costs $1.67"
     assert "intentions" not in quoted(search="asha").to_dict()

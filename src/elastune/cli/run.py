@@ -237,6 +237,7 @@ def carry_out(
 
 
 def _show_quote(prepared: "PreparedRun") -> None:
+    from elastune.providers.registry import is_elsewhere  # noqa: PLC0415
     from elastune.views.terminal.plan import render_any_quote  # noqa: PLC0415
 
     show(render_any_quote(prepared.quote))
@@ -244,7 +245,8 @@ def _show_quote(prepared: "PreparedRun") -> None:
         typer.echo(warm)
     for warning in prepared.warnings:
         typer.echo(f"warning: {warning}")
-    if prepared.address is None and not prepared.setup.terms.cluster.init.mean:
+    is_here = prepared.address is None and not is_elsewhere(prepared.setup.job.cluster.provider)
+    if is_here and not prepared.setup.terms.cluster.init.mean:
         typer.echo(
             "warning: the job does not say how long nodes take to boot (cluster.init), so the quote leaves "
             "it out; on one machine it takes some seconds, and `elastune profile` measures it"

@@ -24,7 +24,7 @@ from elastune.dashboard import asking, pages, steering
 from elastune.dashboard.downloads import packed_checkpoint
 from elastune.dashboard.guard import HEADERS, Guard
 from elastune.dashboard.run_data import RunData
-from elastune.dashboard.site import Site, in_thread
+from elastune.dashboard.site import Site, in_thread, unless_ending
 from elastune.dashboard.streams import live_stream, log_stream
 from elastune.errors import ElastuneError, JobError
 from elastune.views.page.figures import Json, finite
@@ -45,7 +45,7 @@ def make_app(site: Site) -> Starlette:
 
     def data(read: Callable[[Site, Request], object]) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
-            return JSONResponse(await in_thread(read, site, request))
+            return JSONResponse(await unless_ending(site, in_thread(read, site, request)))
 
         return endpoint
 
@@ -53,11 +53,11 @@ def make_app(site: Site) -> Starlette:
         async def endpoint(request: Request) -> Response:
             body = await _body(request)
             if path not in _COMPUTED:
-                return JSONResponse(finite(await in_thread(reply, site, request, body)))
+                return JSONResponse(finite(await unless_ending(site, in_thread(reply, site, request, body))))
             async with site.quoting:  # a request to stop a run does not wait for it
                 if await request.is_disconnected():
                     return Response(status_code=499)
-                return JSONResponse(finite(await in_thread(reply, site, request, body)))
+                return JSONResponse(finite(await unless_ending(site, in_thread(reply, site, request, body))))
 
         return Route(path, endpoint, methods=["POST"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +26,7 @@ from elastune.journal.run_folders import FoundRun, find_run
 T = TypeVar("T")
 # A quote or a simulation keeps a core busy for seconds.
 _MOST_QUOTES = 4
+_LOOK_S = 0.25
 _RUN = re.compile(r"[0-9a-f]{6}(\.[0-9]{1,6})?")
 
 
@@ -65,3 +66,13 @@ async def in_thread(call: Callable[..., T], *arguments: object, limiter: Capacit
     that leaves, waiting."""
     run = partial(call, *arguments)
     return await anyio.to_thread.run_sync(run, abandon_on_cancel=limiter is not None, limiter=limiter)
+
+
+async def unless_ending(site: Site, call: Awaitable[T]) -> T:
+    """A server that ends does not wait for what takes seconds, such as a ranking of hyperparameters."""
+    task = asyncio.ensure_future(call)
+    while not (await asyncio.wait({task}, timeout=_LOOK_S))[0]:
+        if site.ending.is_set():
+            task.cancel()
+            raise HTTPException(503, "the dashboard ends")
+    return task.result()

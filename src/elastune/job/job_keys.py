@@ -62,15 +62,17 @@ from elastune.wording import either
 
 
 class SlotSection(Section):
-    """The unit of allocation: so many GPUs or so many CPUs."""
+    """The unit of allocation: so many GPUs, so many CPUs, or GPUs with CPUs beside them."""
 
     gpus: Count | None = None
     cpus: Count | None = None
 
     @model_validator(mode="after")
-    def _is_counted_in_one_unit(self) -> Self:
-        if (self.gpus is None) == (self.cpus is None):
-            raise MisfitError((), "is counted in GPUs or in CPUs; expected {gpus: 1} or {cpus: 2}")
+    def _has_something(self) -> Self:
+        if self.gpus is None and self.cpus is None:
+            raise MisfitError(
+                (), "has neither GPUs nor CPUs; expected {gpus: 1}, {cpus: 2} or {gpus: 1, cpus: 8}"
+            )
         return self
 
 

@@ -122,9 +122,11 @@ class LineHash:
         return other
 
     def _hash_waiting(self) -> None:
-        texts, self._waiting = self._waiting, []
-        if texts:
-            self._digest.update(("\n".join(texts) + "\n").encode())
+        """Ctrl-C may come at any call: lines wait until they are in the digest, and are in it once."""
+        if self._waiting:
+            digest = self._digest.copy()
+            digest.update(("\n".join(self._waiting) + "\n").encode())
+            self._digest, self._waiting = digest, []
 
     @property
     def sha256(self) -> str:

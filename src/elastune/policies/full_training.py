@@ -120,8 +120,11 @@ class FullTraining(Policy):
         for number in self.training:
             if number not in self._wishes:
                 self._wishes[number] = Wish(number, self.slots, self.max_iterations, final=True)
-        # Copies: to the core the same object means that nothing has changed for the trial, nodes included.
-        return tuple(map(_copied, map(self._wishes.__getitem__, self.training)))
+        wishes = map(self._wishes.__getitem__, self.training)
+        if any(pool_state.pool.leaving for pool_state in state.pools.values()):
+            # To the core the same object means that nothing has changed for the trial, nodes included.
+            wishes = map(_copied, wishes)
+        return tuple(wishes)
 
 
 def create_grid(setup: PolicySetup) -> FullTraining:

@@ -135,10 +135,11 @@ class GangSizes:
         least = state.terms.gangs.min_slots
         if not isinstance(self._cooldown, str):
             return {}
+        large = {number: slots for number, slots in self.wished.items() if slots > least}
         return {
             number: slots - least
-            for number, slots in reversed(best_first(self.wished, state))
-            if slots > least and self._timings.resize_at_s(state.trials[number], least, slots) <= state.now_s
+            for number, slots in reversed(best_first(large, state))
+            if self._timings.resize_at_s(state.trials[number], least, slots) <= state.now_s
         }
 
     def divide(self, slots: int, drawn: int, left_s: float, state: State) -> float:

@@ -27,6 +27,7 @@ the money runs out before the deadline, it sets the time left.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 
 from elastune.core import events
 from elastune.core.commands import Ending
@@ -75,6 +76,7 @@ class HyperSched(Policy):
         self.resumes = not options.letter if options.runners_up is None else options.runners_up
         levels = rung_levels(options.min_iterations, self.max_iterations, self.eta)
         self.rungs = [SeenRung(level) for level in levels]
+        self._levels = levels
         self.timings = Timings(profiled=options.profiled, scales=not options.letter)
         self.runners_up = RunnersUp(self.rungs, self.timings)
         self.entrance = Entrance(options.entrance, self.rungs, self.timings, eta=self.eta, close=self.resumes)
@@ -180,11 +182,12 @@ class HyperSched(Policy):
     def _failed_rung(self, trial: Trial) -> SeenRung | None:
         """The highest rung that the trial may not pass, because it is not among the best there."""
         number, eta, early = trial.number, self.eta, self.options.speculative
-        reached = [rung for rung in self.rungs[:-1] if number in rung.of]
-        if not early:  # ASHA's rule is for the rung at which the trial stands
-            reached = [rung for rung in reached if rung.iterations == trial.iteration]
-        failed = (r for r in reversed(reached) if not r.is_among_best(number, eta, speculative=early))
-        return next(failed, None)
+        for rung in reversed(self.rungs[:-1]):
+            # ASHA's rule is for the rung at which the trial stands.
+            counts = number in rung.of and (early or rung.iterations == trial.iteration)
+            if counts and not rung.is_among_best(number, eta, speculative=early):
+                return rung
+        return None
 
     def _let_in(self, state: State) -> int:
         """Promote or start trials while slots are free and the deadline allows; returns how many to draw."""
@@ -284,8 +287,8 @@ class HyperSched(Policy):
         return paid_s if left_s is None else min(left_s, paid_s)
 
     def _wish(self, number: TrialId, slots: int, state: State) -> Wish:
-        done = state.trials[number].iteration
-        goal = next((rung.iterations for rung in self.rungs if rung.iterations > done), self.max_iterations)
+        passed = bisect_right(self._levels, state.trials[number].iteration)
+        goal = self._levels[passed] if passed < len(self._levels) else self.max_iterations
         return Wish(number, slots, goal, final=goal == self.max_iterations)
 
 

@@ -52,7 +52,7 @@ class Pbt(Policy):
         self.meeting = False
         self.through = 0  # this many of the population, from the front, are known to be at the barrier
         self.wishes: dict[TrialId, Wish] = {}  # of this generation; the core compares them by identity
-        self.slots = 0  # of these wishes
+        self.size_wished = 0, 0  # slots of a gang, and nodes
 
     def start(self, state: State) -> Advice:
         return self._go_on(state, sample=self.size)
@@ -62,9 +62,13 @@ class Pbt(Policy):
             case events.TrialsSampled():
                 self.population += [trial for trial, _ in event.trials]
                 self.expected = 0 if event.exhausted else self.expected - len(event.trials)
-                return self._go_on(state)
+                # While trials wait for slots, new ones would wait behind them: the last one brings all.
+                waits = self.expected and any(pool_state.queue for pool_state in state.pools.values())
+                return None if waits else self._go_on(state)
             case events.Progressed() | events.TrialPaused() if self._is_met(event.trial, state):
-                return self._go_on(state)
+                if state.trials[event.trial].phase.is_over:
+                    self.wishes.pop(event.trial, None)
+                return self._go_on(state) if self._is_news(state) else None
             case events.NodeLost() | events.Resumed() | events.NodesRefused() | Vetoed():
                 return self._go_on(state)
             case events.RunExtended() | events.TrialStopAsked():
@@ -93,31 +97,35 @@ class Pbt(Policy):
             self.through += 1
         return self.through == len(population)
 
-    def _wish(self, number: TrialId, slots: int) -> Wish:
-        goal = self._goal
-        wish = self.wishes[number] = Wish(number, slots, goal, final=goal == self.max_iterations)
-        return wish
-
     def _go_on(self, state: State, *, sample: int = 0) -> Advice:
         barriers: tuple[tuple[int, int], ...] = ()
         if not (self.expected or self.meeting) and self._have_all_met(state):
             self.meeting, barriers = True, ((0, self.generation),)
         return Advice(wishes=self._wishes(state), sample=sample, barriers=barriers)
 
+    def _is_news(self, state: State) -> bool:
+        """Whether all have met, or another size is wanted now that one more has: a population of thousands is
+        not wished for again at each of them."""
+        all_met = not (self.expected or self.meeting) and self._have_all_met(state)
+        return all_met or self._size_wanted(state, len(self.wishes)) != self.size_wished
+
     def _wishes(self, state: State) -> Wishes:
-        cluster = state.terms.cluster
-        most = steady_nodes(state, iterations=self.max_iterations)
-        slots = even_slots(nodes_at_hand(state, most), self.size, state)
-        room = gangs_on(nodes_at_hand(state, most), slots, cluster)
         trials = state.trials
         living = [number for number in self.population if not trials[number].phase.is_over]
-        busy = min(room, len(living) + self.expected) or 1
-        nodes = min(most, nodes_for_trials(state, busy, slots, most))
-        if slots != self.slots:
-            self.slots, self.wishes = slots, {}
-        known = self.wishes.get
-        wishes = tuple([known(number) or self._wish(number, slots) for number in living])
-        return Wishes(trials=wishes, nodes={0: nodes})
+        slots, nodes = size = self._size_wanted(state, len(living))
+        known = self.wishes if slots == self.size_wished[0] else {}
+        goal = self._goal
+        final = goal == self.max_iterations
+        self.size_wished = size
+        self.wishes = {n: known.get(n) or Wish(n, slots, goal, final=final) for n in living}
+        return Wishes(trials=tuple(self.wishes.values()), nodes={0: nodes})
+
+    def _size_wanted(self, state: State, living: int) -> tuple[int, int]:
+        most = steady_nodes(state, iterations=self.max_iterations)
+        at_hand = nodes_at_hand(state, most)
+        slots = even_slots(at_hand, self.size, state)
+        busy = min(gangs_on(at_hand, slots, state.terms.cluster), living + self.expected) or 1
+        return slots, min(most, nodes_for_trials(state, busy, slots, most))
 
     def _next_generation(self, state: State) -> Advice:
         self.meeting = False

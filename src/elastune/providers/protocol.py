@@ -225,6 +225,9 @@ class ProviderEntry:
     """How often a node is expected to be taken away; None: it takes none away."""
     expected_queue: Callable[[Options], Distribution | None] | None = None
     """How long a request is expected to wait, for a job that does not say so; None: not at all."""
+    takes_slots: bool = False
+    """Whether price and wait depend on what a node has: then `quote_price` and `expected_queue` also get
+    slot_cpus, slot_gpus and slots_per_node among the options."""
     billing: BillingRule = USUAL_BILLING
     is_elsewhere: bool = True
     """Whether its nodes are other machines, or may be: they can outlive their driver, do not have the run's

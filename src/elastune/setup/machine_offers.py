@@ -9,6 +9,7 @@ from typing import Any
 from elastune.errors import JobError
 from elastune.job.cluster import ClusterSection
 from elastune.job.job import Job
+from elastune.providers.registry import is_elsewhere, queue_lookup
 from elastune.setup.run_setup import interruptions_per_hour, with_price
 
 
@@ -57,12 +58,15 @@ def _offer(name: str, job: Job) -> MachineOffer:
     except JobError as error:
         return MachineOffer(**_plain(name, job.cluster), problem=str(error))
     cluster = priced.cluster
+    is_asked = queue_lookup(cluster.provider) is not None and "queue" not in job.cluster.model_fields_set
+    is_measured = not is_elsewhere(cluster.provider) or "init" in cluster.model_fields_set
+    is_unknown = is_asked and cluster.queue is job.cluster.queue
     return MachineOffer(
         **_plain(name, cluster),
         usd_per_hour=cluster.price_per_hour,
         price_source=cluster.price_source,
-        wait_s=cluster.queue.mean,
-        boot_s=cluster.init.mean,
+        wait_s=None if is_unknown else cluster.queue.mean,
+        boot_s=cluster.init.mean if is_measured else None,
         interruptions_per_hour=risk,
     )
 

@@ -24,6 +24,7 @@ from elastune.job.search import SEARCHES, continuing_misfit, search_for
 from elastune.job.search_options import DeclaredSearch, SearchSection, ShaSearch
 from elastune.job.trainable import is_code
 from elastune.journal.records import MEASURING_POLICY
+from elastune.model.billing import Options
 from elastune.model.distributions import Distribution
 from elastune.model.limits import Limit, Limits, Objective
 from elastune.model.metric import Mode, Target
@@ -33,7 +34,7 @@ from elastune.planning.quoting import DEFAULT_SAMPLES, QuoteRequest, make_quote,
 from elastune.policies.outline import Outline
 from elastune.policies.profile import ProfilingOptions
 from elastune.policies.registry import PolicySetup, make_policy, outline_policy
-from elastune.providers.registry import interruption_lookup, price_lookup, queue_lookup
+from elastune.providers.registry import interruption_lookup, price_lookup, provider_entry, queue_lookup
 from elastune.setup.data import data_terms, with_rows
 from elastune.setup.remembered_boots import remembered_boot
 from elastune.space.parsing import parse_space
@@ -67,7 +68,7 @@ def with_price(job: Job) -> Job:
             f"cluster.price_per_hour is missing, and {cluster.provider} knows no prices; expected what one "
             "node costs per hour, such as 12.24"
         )
-    price = look_up(cluster.options)
+    price = look_up(_asked_options(job))
     found = {
         "price_per_hour": price.usd_per_hour,
         "price_source": str(price)[:_MOST_CHARACTERS],
@@ -76,12 +77,25 @@ def with_price(job: Job) -> Job:
     return _with_latencies(job.model_copy(update={"cluster": cluster.model_copy(update=found)}))
 
 
+def _asked_options(job: Job) -> Options:
+    """What a provider is asked with for prices and waits."""
+    cluster, slot = job.cluster, job.slot
+    if not provider_entry(cluster.provider).takes_slots:
+        return cluster.options
+    sizes = {
+        "slot_cpus": slot.cpus or 1,
+        "slot_gpus": slot.gpus or 0,
+        "slots_per_node": cluster.slots_per_node,
+    }
+    return {**cluster.options, **sizes}
+
+
 def _with_latencies(job: Job) -> Job:
     cluster = job.cluster
     look_up = queue_lookup(cluster.provider)
     found: dict[str, Distribution] = {}
     if look_up is not None and "queue" not in cluster.model_fields_set:
-        queue = look_up(cluster.options)
+        queue = look_up(_asked_options(job))
         found["queue"] = cluster.queue if queue is None else queue
     if "init" not in cluster.model_fields_set and (boot := remembered_boot(cluster)) is not None:
         found["init"] = boot

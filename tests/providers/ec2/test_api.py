@@ -199,3 +199,22 @@ def test_a_dry_run_launches_nothing(edge: Edge) -> None:
     edge.fault = lambda action, arguments: (403, "UnauthorizedOperation")
     with pytest.raises(ec2.RefusedError, match="UnauthorizedOperation"):
         cloud.check(launch("dry"))
+
+
+@pytest.mark.slow
+def test_thousands_of_instances_are_tagged_and_ended_in_calls_of_a_thousand(edge: Edge) -> None:
+    """EC2 refuses more at once."""
+
+    def too_many(action: str, arguments: dict[str, str]) -> tuple[int, str] | None:
+        ids = sum(name.startswith(("InstanceId.", "ResourceId.")) for name in arguments)
+        return (400, "InvalidParameterValue") if ids > 1_000 else None
+
+    edge.fault = too_many
+    cloud = api(edge)
+    ids = [each.id for each in cloud.launch(launch("large", count=1_001))]
+    cloud.put_off(ids, 2_000_000_000.0)
+    cloud.terminate(ids)
+    found = cloud.instances("large")
+    assert len(found) == 1_001
+    assert {each.expires for each in found} == {2_000_000_000.0}
+    assert {each.phase for each in found} <= {InstancePhase.ENDING, InstancePhase.ENDED}

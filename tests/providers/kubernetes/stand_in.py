@@ -1,10 +1,11 @@
 """A stand-in for an API server with the KubeRay operator and a scheduler, over HTTP.
 
 It does what their documents and issues say, as far as the provider uses it. Objects have versions, and a
-change of an older one is a conflict. The operator first deletes the pods that `workersToDelete` names and
-those that ended; then it makes pods, or deletes any at random, until there are as many as `replicas`, within
-`minReplicas` and `maxReplicas`. Names stay in `workersToDelete` until somebody removes them. Pods without a
-machine wait, and deleted ones take a while to end.
+change of an older one is a conflict. The operator first deletes pods that failed, and does no more in that
+round; then those that `workersToDelete` names; then it makes pods, or deletes any at random, until there are
+as many as `replicas`, within `minReplicas` and `maxReplicas`. It counts pods that are ending, but for those
+that are named. Names stay in `workersToDelete` until a client removes
+them. Pods without a machine wait, and deleted ones take a while to end.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import contextlib
 import copy
 import json
 import random
+import re
+import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -41,9 +44,17 @@ class StandIn:
     unheard: float = 0.0
     """The chance that a call fails without having been executed; `unanswered`: although it was."""
     unanswered: float = 0.0
+    clock: Callable[[], float] = time.time
     luck: random.Random = field(default_factory=lambda: random.Random(0))
+    is_patient: bool = True
+    """The operator does nothing in a group while pods that it deleted are there, as newer ones do."""
+    token: str = TOKEN
+    image_error: str = ""
+    """Of the registry: no container starts."""
+    network: str = "10.1.0."
     deleted_at_random: list[str] = field(default_factory=list)
     made: int = 0
+    addressed: int = 0
 
     def __post_init__(self) -> None:
         self.lock = threading.Lock()
@@ -97,7 +108,7 @@ class StandIn:
     # The API server.
 
     def answer(self, login: str | None, verb: str, path: str, body: Any, kind: str) -> Any:
-        if login != f"Bearer {TOKEN}":
+        if login != f"Bearer {self.token}":
             raise RefusalError(401, "Unauthorized")
         with self.lock:
             if self.luck.random() < self.unheard:
@@ -137,6 +148,7 @@ class StandIn:
             raise RefusalError(
                 409, "the object has been modified; please apply your changes to the latest version"
             )
+        _check_names(new["metadata"])
         found.clear()
         found.update(new)
         return self._touch(found)
@@ -151,7 +163,7 @@ class StandIn:
     def _reconcile(self) -> None:
         for group in self.cluster["spec"]["workerGroupSpecs"]:
             self._scale(group)
-        now = time.time()
+        now = self.clock()
         for name in [name for name, pod in self.pods.items() if pod["gone"] <= now]:
             del self.pods[name]
         for pod in self.pods.values():
@@ -159,13 +171,18 @@ class StandIn:
 
     def _scale(self, group: dict[str, Any]) -> None:
         own = {name: pod for name, pod in self.pods.items() if pod["group"] == group["groupName"]}
-        for name in (group.get("scaleStrategy") or {}).get("workersToDelete", []):
+        if failed := [pod for pod in own.values() if pod["status"]["phase"] == "Failed"]:
+            for pod in failed:
+                self._delete(pod, 0.0)
+            return
+        if self.is_patient and any(pod.get("is_expected") for pod in own.values()):
+            return
+        named = (group.get("scaleStrategy") or {}).get("workersToDelete", [])
+        for name in named:
             if name in own:
                 self._delete(own[name], self.grace_s)
-        for pod in own.values():
-            if pod["status"]["phase"] == "Failed":
-                self._delete(pod, 0.0)
-        there = [name for name, pod in own.items() if "deletionTimestamp" not in pod["metadata"]]
+                own[name]["is_expected"] = True
+        there = [name for name in own if name not in named]
         wanted = max(group["minReplicas"], min(group["replicas"], group["maxReplicas"]))
         for _ in range(wanted - len(there)):
             self._make(group["groupName"])
@@ -177,7 +194,7 @@ class StandIn:
         self.made += 1
         name = f"{CLUSTER}-{group}-worker-{self.made:05}"
         labels = {"ray.io/cluster": CLUSTER, "ray.io/group": group, "ray.io/node-type": "worker"}
-        metadata = {"name": name, "labels": labels, "creationTimestamp": _now()}
+        metadata = {"name": name, "labels": labels, "creationTimestamp": self._now()}
         self.pods[name] = {
             "metadata": metadata,
             "spec": {},
@@ -199,20 +216,40 @@ class StandIn:
             why = {"reason": "Unschedulable", "message": message}
             status["conditions"] = [{"type": "PodScheduled", "status": "False", **why}]
             return
+        if "nodeName" in pod["spec"]:
+            return
         pod["spec"]["nodeName"] = f"machine-{self.made}"
-        status |= {"phase": "Running", "podIP": f"10.1.0.{self.version % 250}"}
-        status["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": _now()}]
+        status["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": self._now()}]
+        if self.image_error:
+            waiting = {"reason": "ImagePullBackOff", "message": self.image_error}
+            status["containerStatuses"] = [{"name": "ray-worker", "state": {"waiting": waiting}}]
+            self._touch(pod)
+            return
+        status |= {"phase": "Running", "podIP": f"{self.network}{self._address()}"}
         self._touch(pod)
+
+    def _now(self) -> str:
+        return _stamp(self.clock())
+
+    def _address(self) -> int:
+        self.addressed = self.addressed % 250 + 1
+        return self.addressed
 
     def _delete(self, pod: dict[str, Any], grace_s: float) -> None:
         if "deletionTimestamp" not in pod["metadata"]:
-            pod["gone"] = time.time() + grace_s
+            pod["gone"] = self.clock() + grace_s
             pod["metadata"]["deletionTimestamp"] = _stamp(pod["gone"])
             self._touch(pod)
 
 
-def _now() -> str:
-    return _stamp(time.time())
+def _check_names(metadata: dict[str, Any]) -> None:
+    """Of labels and annotations: a prefix, and at most 63 characters."""
+    for name in [*metadata.get("annotations", {}), *metadata.get("labels", {})]:
+        if not re.fullmatch(r"(?:[a-z0-9.-]{1,253}/)?[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?", name):
+            raise RefusalError(422, f"metadata: Invalid value: {name!r}: name part must be no more than 63")
+    for value in metadata.get("labels", {}).values():
+        if not re.fullmatch(r"(?:[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?)?", value):
+            raise RefusalError(422, f"metadata.labels: Invalid value: {value!r}")
 
 
 def _stamp(at: float) -> str:
@@ -253,7 +290,7 @@ def _apply(item: dict[str, Any], operation: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def serving(stand_in: StandIn) -> Iterator[str]:
+def serving(stand_in: StandIn, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """Its address."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -282,10 +319,12 @@ def serving(stand_in: StandIn) -> Iterator[str]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.02))
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
+            yield f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_address[1]}"
         finally:
             server.shutdown()
             thread.join()

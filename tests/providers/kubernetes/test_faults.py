@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 
 import pytest
 
@@ -20,12 +19,13 @@ FAULTS = [(0.0, 0.0), (0.1, 0.1), (0.3, 0.2)]
 
 
 class World:
-    """Its clock stands still between two rounds; deleted pods end by the real one."""
+    """Its clock stands still between two rounds, also for the pods."""
 
     def __init__(self, stand_in: StandIn, address: str, luck: random.Random) -> None:
         self.stand_in = stand_in
         self.luck = luck
         self.now_s = 1000.0
+        stand_in.clock = lambda: self.now_s
         self.calls = RayClusterCalls(api_at(address), CLUSTER, GROUP)
         self.asked: dict[str, dict[str, int]] = {"one": {}, "two": {}}
         self.brokers = {run: self.take_over(run) for run in self.asked}
@@ -52,7 +52,7 @@ class World:
     def happen(self, token: str) -> None:
         run = self.luck.choice(sorted(self.brokers))
         broker = self.brokers[run]
-        match self.luck.choice(["request", "request", "release", "lose", "restart", "wait"]):
+        match self.luck.choice(["request", "request", "release", "lose", "evict", "restart", "wait"]):
             case "request":
                 self.asked[run][token] = self.luck.randint(1, 3)
                 broker.request(token, self.asked[run][token])
@@ -65,6 +65,10 @@ class World:
                 there = self.stand_in.alive()
                 for name in self.luck.sample(there, min(1, len(there))):
                     self.stand_in.lose(name)
+            case "evict":
+                there = self.stand_in.alive()
+                for name in self.luck.sample(there, min(1, len(there))):
+                    self.stand_in.evict(name, 20.0)
             case "restart":
                 self.brokers[run] = self.take_over(run)
 
@@ -80,13 +84,14 @@ def check(broker: GroupBroker) -> None:
     survey = broker.survey()
     granted = {node for each in survey.requests for node in each.granted}
     assert {machine.node for machine in survey.machines} <= granted
-    assert len(survey.machines) <= MOST
+    held = [each for each in survey.machines if broker.records[each.node].released_s is None]
+    assert len(held) <= MOST  # released ones that the operator has not ended yet are listed, too
     for each in survey.requests:
         assert bool(each.refused) == bool(each.reason)
         assert len(each.granted) + each.refused <= each.asked
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(14))
 def test_nothing_is_left_and_nothing_is_deleted_at_random(seed: int) -> None:
     run_with_faults(seed)
 
@@ -97,7 +102,8 @@ def run_with_faults(seed: int) -> None:
     stand_in = StandIn(
         machines=luck.choice([2, 100]),
         most=luck.choice([3, 100]),
-        grace_s=luck.choice([0.0, 0.02]),
+        grace_s=luck.choice([0.0, 3.0, 20.0]),
+        is_patient=luck.choice([False, True]),
         luck=random.Random(seed),
     )
     with serving(stand_in) as address:
@@ -111,7 +117,6 @@ def run_with_faults(seed: int) -> None:
         for broker in world.brokers.values():
             broker.wind_up()
         for _ in range(12):
-            time.sleep(0.005)  # for pods that have a grace time
             world.work(15.0)
         assert stand_in.alive() == []
     assert (stand_in.group["replicas"], stand_in.annotations) == (0, {})

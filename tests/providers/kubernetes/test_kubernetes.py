@@ -18,6 +18,7 @@ from elastune.core.events import NodeLost, NodeNoticed
 from elastune.errors import ExecutionError, JobError
 from elastune.providers.kubernetes import broker as broking
 from elastune.providers.kubernetes.api import (
+    ClusterAccess,
     KubernetesApi,
     KubernetesBusyError,
     KubernetesConflictError,
@@ -93,6 +94,41 @@ def test_pods_without_a_machine_are_refused_with_the_schedulers_words(pod_stage:
     assert "Insufficient nvidia.com/gpu" in answer.reason
     wait_until(lambda: pod_stage.stand_in.group["replicas"] == 1)
     assert pod_stage.stand_in.alive() == list(answer.granted)
+
+
+def test_pods_whose_container_does_not_start_are_given_up(
+    pod_stage: PodStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broking, "STUCK_S", 0.1)
+    pod_stage.stand_in.image_error = 'Back-off pulling image "tuning:1"'
+    provider, watcher = pod_stage.provider(), Watcher()
+    for number in range(1, 5):
+        provider.request(watcher.expect(number), 1)
+        seen: list[object] = []
+        wait_until(lambda: any(isinstance(each, NodeLost) for each in follow(provider, watcher, seen)))  # noqa: B023
+    wait_until(lambda: provider.broken)
+    assert "4 pods in a row ended before their node was up" in str(provider.broken)
+    assert 'ImagePullBackOff: Back-off pulling image "tuning:1"' in str(provider.broken)
+    assert all("tuning:1" in text for text in provider.boot_logs().values())
+    wait_until(lambda: pod_stage.stand_in.alive() == [])
+
+
+def test_a_group_with_too_long_a_name_is_not_used(pod_stage: PodStage) -> None:
+    """Kubernetes would accept no annotation of it."""
+    with pytest.raises(ExecutionError, match=r"is too long to be noted .* at most 2 characters"):
+        pod_stage.make("r" * 60)
+
+
+def test_without_a_lease_nothing_is_asked_for(pod_stage: PodStage) -> None:
+    leases: list[float | None] = [None]
+    provider = pod_stage.make("poor", lease=lambda: leases[0])
+    provider.request("a", 1)
+    for lease in (None, time.monotonic() - 5.0):
+        leases[0] = lease
+        wait_until(lambda: not provider._inbox)
+        assert pod_stage.stand_in.group["replicas"] == 0
+    leases[0] = time.monotonic() + 300.0
+    assert len(pod_stage.settle(provider).machines) == 1
 
 
 def test_more_than_the_group_allows_is_refused(pod_stage: PodStage) -> None:
@@ -184,6 +220,24 @@ def test_the_keeper_ends_what_a_driver_left_when_its_lease_is_over(pod_stage: Po
     keep(RayClusterCalls(pod_stage.api, CLUSTER, GROUP), "kept", wall=lambda: now, sleep=sleep)
     assert looks > 4
     assert pod_stage.stand_in.alive() == []
+
+
+@pytest.mark.parametrize(("cluster", "is_up"), [("no-such-cluster", True), (CLUSTER, False)])
+def test_the_keeper_of_a_run_that_never_had_anything_ends(
+    pod_stage: PodStage, cluster: str, *, is_up: bool
+) -> None:
+    """Its driver could not open the group either: the name is wrong, or the server is not there."""
+    api = pod_stage.api
+    if not is_up:
+        api = KubernetesApi(ClusterAccess(server="http://127.0.0.1:9", namespace="n", token=lambda: None))
+    now, looks = time.time(), 0
+
+    def sleep(_: float) -> None:
+        nonlocal now, looks
+        now, looks = now + 60.0, looks + 1
+        assert looks < 10
+
+    keep(RayClusterCalls(api, cluster, GROUP), "typo", wall=lambda: now, sleep=sleep)
 
 
 def test_an_interrupted_end_asks_for_everything_to_be_deleted(pod_stage: PodStage) -> None:

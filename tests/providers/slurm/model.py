@@ -62,11 +62,17 @@ class ModelSlurm:
         return [id_ for id_, each in self.all.items() if each.ended_s is None]
 
     def end(self, ids: Collection[str], state: str = "FAILED") -> None:
-        for id_ in ids:
-            each = self.all.get(id_)
-            if each is not None and each.ended_s is None:
+        """Jobs, or arrays with all of theirs."""
+        for id_, each in self.all.items():
+            if (id_ in ids or each.job.array in ids) and each.ended_s is None:
                 each.ended_s = self._clock()
                 each.job = replace(each.job, phase=JobPhase.ENDED, state=state)
+
+    def crash(self, arrays: int) -> None:
+        """The controller has not saved the last of these, forgets them, and gives their numbers again."""
+        forgotten = range(self._arrays - arrays + 1, self._arrays + 1)
+        self.all = {id_: each for id_, each in self.all.items() if int(each.job.array) not in forgotten}
+        self._arrays -= arrays
 
     def submit(self, submission: Submission) -> str:
         return self._call(lambda: self._submit(submission))

@@ -62,17 +62,17 @@ PartitionName=urgent Nodes=ALL PriorityTier=9
 
 def why_not() -> str | None:
     """Why no Slurm can be started here."""
-    missing = [name for name in PROGRAMS if _program(name) is None]
+    missing = [name for name in PROGRAMS if find_program(name) is None]
     if missing:
         return f"{', '.join(missing)} not installed (Debian: slurmctld slurmd slurm-client munge)"
     return None if os.geteuid() == 0 else "only root can start a Slurm"
 
 
-def _program(name: str) -> str | None:
+def find_program(name: str) -> str | None:
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Side by side, as a range of nodes needs them."""
     for first in range(21000 + os.getpid() % 500 * 20, 60000, 40):
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
@@ -86,6 +86,8 @@ def _free_ports(count: int) -> list[int]:
 class SlurmRig:
     """`environment` makes the commands of Slurm use this one."""
 
+    more_ports = 0
+
     def __init__(self, folder: Path, nodes: int = 4) -> None:
         self.folder = folder
         self.nodes = nodes
@@ -93,35 +95,42 @@ class SlurmRig:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
+        self.ports = free_ports(self.nodes + 1 + self.more_ports)
         (self.folder / "state").mkdir()
         key = self.folder / "munge.key"
         key.touch(0o400)
         key.write_bytes(os.urandom(1024))
-        controller, *ports = _free_ports(self.nodes + 1)
-        configuration = _CONFIGURATION.format(
+        self.run(
+            "munged",
+            *("--foreground", "--force", f"--key-file={key}", f"--socket={self.folder}/munge.socket"),
+            *(f"--{name}-file={self.folder}/munged.{name}" for name in ("pid", "log", "seed")),
+        )
+        wait_until((self.folder / "munge.socket").exists, "munged did not start")
+        (self.folder / "slurm.conf").write_text(self.configuration(), encoding="utf-8")
+        self.prepare()
+        self.start_controller()
+        for number in range(1, self.nodes + 1):
+            self.start_node(f"h{number}")
+        wait_until(lambda: self._idle() == self.nodes, lambda: f"not all nodes are idle\n{self.logs()}")
+
+    def prepare(self) -> None:
+        """What the controller needs."""
+
+    def configuration(self) -> str:
+        controller, *ports = self.ports[: self.nodes + 1]
+        return _CONFIGURATION.format(
             host=socket.gethostname().partition(".")[0],
             folder=self.folder,
             nodes=self.nodes,
             controller=controller,
             ports=f"[{ports[0]}-{ports[-1]}]",
         )
-        (self.folder / "slurm.conf").write_text(configuration, encoding="utf-8")
-        self._run(
-            "munged",
-            *("--foreground", "--force", f"--key-file={key}", f"--socket={self.folder}/munge.socket"),
-            *(f"--{name}-file={self.folder}/munged.{name}" for name in ("pid", "log", "seed")),
-        )
-        wait_until((self.folder / "munge.socket").exists, "munged did not start")
-        self.start_controller()
-        for number in range(1, self.nodes + 1):
-            self.start_node(f"h{number}")
-        wait_until(lambda: self._idle() == self.nodes, lambda: f"not all nodes are idle\n{self.logs()}")
 
     def start_controller(self) -> None:
-        self._run("slurmctld", "-D")
+        self.run("slurmctld", "-D")
 
     def start_node(self, name: str) -> None:
-        self._run("slurmd", "-D", "-N", name, name=name)
+        self.run("slurmd", "-D", "-N", name, name=name)
 
     def stop_controller(self) -> None:
         """It saves its state, as it does every few seconds, too."""
@@ -150,6 +159,7 @@ class SlurmRig:
     def empty(self) -> None:
         """Cancel what a test has left, and wait until all nodes are free."""
         self.call("scancel", "--user=root", "--quiet", is_checked=False)
+        self.call("scontrol", "update", "NodeName=ALL", "State=RESUME", is_checked=False)  # after a crash
         wait_until(
             lambda: self._idle() == self.nodes, lambda: f"not all idle\n{self.call('squeue')}{self.logs()}"
         )
@@ -172,8 +182,8 @@ class SlurmRig:
         said = self.call("sinfo", "--Node", "--noheader", "--partition=main", "--format=%t", is_checked=False)
         return said.split().count("idle")
 
-    def _run(self, program: str, *arguments: str, name: str | None = None) -> None:
-        found = _program(program)
+    def run(self, program: str, *arguments: str, name: str | None = None) -> None:
+        found = find_program(program)
         assert found is not None
         with (self.folder / f"{name or program}.log").open("ab") as log:
             self._processes[name or program] = subprocess.Popen(

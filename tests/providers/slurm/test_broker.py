@@ -25,6 +25,7 @@ class World:
     seed: int = 0
     max_nodes: int = 8
     now_s: float = 1000.0
+    lease_s: float | None = LEASE_S
     patience_s: float | None = None
 
     def __post_init__(self) -> None:
@@ -41,7 +42,7 @@ class World:
             purpose,
             clock=lambda: self.now_s,
             wall=lambda: self.now_s,
-            lease_s=lambda: LEASE_S,
+            lease_s=lambda: self.lease_s,
             needed_s=lambda: None,
             luck=random.Random(self.seed),
         )
@@ -117,6 +118,32 @@ def test_a_job_that_slurm_queues_again_is_lost_and_cancelled() -> None:
     assert world.slurm.alive() == []
 
 
+def test_a_job_with_the_number_of_a_forgotten_one_is_cancelled() -> None:
+    """A controller crashed before it saved the job of "a": it gives its number to that of "b"."""
+    world = World()
+    world.broker.request("a", 1)
+    first = status(world.work(10.0), "a").granted
+    world.slurm.crash(1)
+    world.broker.request("b", 1)
+    survey = world.work(60.0)
+    assert status(survey, "a").granted == first
+    answer = status(survey, "b")
+    assert (len(answer.granted), answer.refused) == (1, 0)
+    assert answer.granted != first
+    assert world.slurm.alive() == nodes(survey) == list(answer.granted)
+
+
+@pytest.mark.parametrize("lease_s", [None, 0.0, -5.0])
+def test_without_a_lease_nothing_is_submitted(lease_s: float | None) -> None:
+    """It is not known yet, or the budget lasts no longer."""
+    world = World(lease_s=lease_s)
+    world.broker.request("a", 2)
+    world.work(30.0)
+    assert world.slurm.submitted == 0
+    world.lease_s = LEASE_S
+    assert len(world.work(30.0).machines) == 2
+
+
 def test_a_new_driver_waits_for_the_jobs_that_the_old_one_submitted() -> None:
     world = World(SlurmFaults(start_s=30.0))
     world.broker.request("a", 3)
@@ -173,6 +200,8 @@ def run_with_faults(seed: int) -> None:
         survey = world.work(luck.choice([0.2, 3.0, 60.0, 700.0]))
         held = nodes(survey)
         world.broker.release(luck.sample(held, luck.randint(0, len(held))))
+        if luck.random() < 0.2 and world.slurm.submitted:
+            world.slurm.crash(1)
         if luck.random() < 0.3:
             world.now_s += luck.choice([0.5, 30.0, 900.0])
             _restart(world, asked)

@@ -10,7 +10,7 @@ import pytest
 
 from elastune.api.nodes import Supervision
 from elastune.core.events import NodeLost, NodeNoticed
-from elastune.errors import ExecutionError
+from elastune.errors import ExecutionError, JobError
 from elastune.providers.slurm import broker as broking
 from elastune.providers.slurm.calls import JobPhase, SlurmBusyError, SlurmCommands, SlurmRefusedError
 from elastune.providers.slurm.inventory import SlurmInventory, expected_queue
@@ -217,6 +217,22 @@ def test_without_slurm_the_reason_is_told(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_an_estimate_of_the_wait_comes_from_slurm(slurm: SlurmRig) -> None:
     assert slurm.jobs() == []
-    found = expected_queue({})
-    assert found is not None
-    assert 0.0 <= found.mean < 60.0
+    for options in ({}, {"partition": "short"}, {"partition": "short", "time_limit": "5h"}):
+        found = expected_queue(options, cpus=2)
+        assert found is not None
+        assert 0.0 <= found.mean < 60.0
+
+
+@pytest.mark.parametrize(
+    ("options", "cpus", "told"),
+    [
+        ({"partition": "mian"}, 1, "a node with partition=mian; cpus-per-task=1: .*invalid partition name"),
+        ({}, 64, "a node with cpus-per-task=64: .*node configuration is not available"),
+    ],
+)
+def test_a_job_that_slurm_would_refuse_is_an_error_of_the_quote(
+    options: dict[str, str], cpus: int, told: str, slurm: SlurmRig
+) -> None:
+    assert slurm.jobs() == []
+    with pytest.raises(JobError, match=f"(?i)Slurm would refuse {told}"):
+        expected_queue(options, cpus=cpus)

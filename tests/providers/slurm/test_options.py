@@ -64,8 +64,18 @@ def test_the_price_is_the_sites(options: dict[str, Any], usd: float) -> None:
 
 
 def test_a_price_per_gpu_needs_the_number_of_gpus() -> None:
-    with pytest.raises(JobError, match=r"expected cluster.options.gres, such as gpu:4"):
+    with pytest.raises(JobError, match=r"or cluster.options.gres, such as gpu:4"):
         quote_price({"price_per_gpu_hour": 1.0, "gres": "nvme:2"})
+
+
+def test_a_price_per_gpu_counts_the_gpus_of_the_slots() -> None:
+    cluster = {"provider": "slurm", "slots_per_node": 4, "options": {"price_per_gpu_hour": 0.8}}
+    search = {"algorithm": "random", "trials": 2, "max_iterations": 3}
+    base = {"cluster": {**cluster, "queue": "1m"}, "search": search, "profile": {"iteration": "1s"}}
+    job = with_price(Job.from_dict({**base, "slot": {"gpus": 1, "cpus": 8}}))
+    assert job.cluster.price_per_hour == pytest.approx(3.2)
+    with pytest.raises(JobError, match=r"expected slots with GPUs, such as slot: \{gpus: 1\}"):
+        with_price(Job.from_dict(base))
 
 
 def test_a_job_gets_the_price_and_says_how_long_it_waits(
@@ -106,6 +116,22 @@ def test_a_script_runs_the_set_up_and_names_the_node(tmp_path: Path) -> None:
     assert f"-m elastune.providers.remote.node {spec} node=7_3 preempted=echo -m" in done.stdout
 
 
+def test_the_interpreter_of_a_script_may_have_spaces_in_its_path(tmp_path: Path) -> None:
+    """Also where the node asks how long it has."""
+    python, spec = tmp_path / "my env" / "python", tmp_path / "node.json"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\nfor word; do echo $word; done\n", encoding="utf-8")
+    python.chmod(0o755)
+    spec.touch()
+    (asked,) = [
+        word.removeprefix("preempted=")
+        for word in run_script(job_script(str(python), str(spec))).stdout.splitlines()
+        if word.startswith("preempted=")
+    ]
+    done = subprocess.run(["/bin/sh", "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["-m", "elastune.providers.slurm.grace"]
+
+
 def test_a_script_tells_what_failed(tmp_path: Path) -> None:
     missing = run_script(job_script("echo", str(tmp_path / "node.json")))
     assert missing.returncode == NO_FOLDER
@@ -136,6 +162,13 @@ def test_a_script_tells_what_failed(tmp_path: Path) -> None:
 )
 def test_errors_are_read_from_the_text(said: str, kind: type) -> None:
     assert type(error_of("sbatch", said)) is kind
+
+
+def test_the_limit_that_was_hit_is_named() -> None:
+    said = "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: no"
+    assert str(error_of("sbatch", said)) == (
+        "sbatch: QOSMaxSubmitJobPerUserLimit: Batch job submission failed: no"
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +17,10 @@ from elastune.providers.protocol import Provider, ProviderSetting, Survey
 from elastune.providers.ray_cluster import RayLink
 from elastune.providers.registry import load_provider, price_lookup
 from elastune.providers.remote.head import own_address
-from elastune.providers.ssh.options import SshOptions
+from elastune.providers.ssh.options import SshOptions, host_name
 from elastune.providers.ssh.provider import SshProvider
 from tests.providers.contract import ProviderContract, nodes, status
-from tests.providers.ssh.server import SshServer, running_server
+from tests.providers.ssh.server import SshServer, running_server, why_not
 from tests.waiting import wait_until
 
 MARK = "ELASTUNE_SSH_TEST"
@@ -192,6 +193,17 @@ def test_a_name_that_cannot_be_found_is_told() -> None:
         own_address(None, "no-such-machine.invalid")
     assert own_address("127.0.0.5", "") == "127.0.0.5"
     assert own_address(None, "127.0.0.1") == "127.0.0.1"
+
+
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+def test_a_name_in_the_configuration_of_ssh_stands_for_an_address(tmp_path: Path) -> None:
+    """The machine with it reaches the others, although no other program knows the name."""
+    config = tmp_path / "config"
+    config.write_text("Host gpu-of-mine\n  HostName 127.0.0.11\n  User me\n  Port 2200\n")
+    options = SshOptions.parse({"hosts": "gpu-of-mine", "ssh_options": f"-F {config}"})
+    assert host_name(options, "gpu-of-mine") == "127.0.0.11"
+    assert host_name(options, "you@gpu-of-mine:22") == "127.0.0.11"
+    assert host_name(options, "you@127.0.0.12:22") == "127.0.0.12"
 
 
 def test_without_ssh_the_reason_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

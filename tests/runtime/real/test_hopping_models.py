@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import queue
+import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,7 +28,7 @@ from elastune.runtime.ray.messages import (
     Prefetch,
     VisitOrder,
 )
-from elastune.runtime.ray.model_server import ModelServer, receive_model
+from elastune.runtime.ray.model_server import ModelServer, receive_model, receive_over
 from elastune.runtime.ray.model_transfer import ModelCarrier, ModelPlaces
 from elastune.runtime.ray.shared_models import NodeModels, map_privately
 from elastune.runtime.ray.slot_processes import SlotProcesses
@@ -53,10 +55,25 @@ class _Slots:
     def has_model(self, key: GangId) -> bool:
         return key in self.models
 
-    def take_copy(self, key: GangId, slot: int, size: int, fill: Callable[[memoryview], None]) -> None:
+    def claim_model(self, key: GangId, gang: GangId) -> bool:
+        return self.models.read(key, gang) is not None
+
+    def unclaim_model(self, gang: GangId) -> None:
+        self.models.release(gang)
+
+    def take_copy(
+        self,
+        key: GangId,
+        slot: int,
+        size: int,
+        fill: Callable[[memoryview], None],
+        claimed_by: GangId | None = None,
+    ) -> None:
         segment = self.models.reserve(size)
         fill(segment.room(size))
         self.models.add_copy(key, slot, segment)
+        if claimed_by is not None:
+            self.models.read(key, claimed_by)
 
     def drop_model(self, key: GangId) -> None:
         self.models.drop(key)
@@ -167,6 +184,20 @@ def test_a_model_of_as_many_visits_by_another_way_is_not_the_one_that_was_brough
     assert node.slots.read(SECOND) == b"by 0 and 2"
 
 
+@pytest.mark.parametrize("is_brought", [False, True])
+def test_a_model_that_a_visit_waits_for_stays_when_the_next_one_arrives(
+    node: _Node, source: ModelSource, *, is_brought: bool
+) -> None:
+    """The driver orders the visit and asks for the model of the visit after it in one message."""
+    if is_brought:
+        node.carrier._threads.submit(node.carrier._prefetch, 0, held(FIRST, source)).result()
+    node.carrier.order(0, visit(model(held(FIRST, source))))
+    node.formed()
+    _bring(node, model(held(SECOND, source)))
+    assert node.slots.has_model(SECOND)
+    assert node.slots.read(FIRST) == b"by partitions 0 and 1"
+
+
 def test_a_model_that_is_lost_between_two_iterations_is_read_from_the_store(
     node: _Node, source: ModelSource
 ) -> None:
@@ -192,6 +223,39 @@ def test_nobody_gets_a_model_without_the_token() -> None:
     receive_model(server.source, FIRST, memoryview(room))
     assert room == MODELS[FIRST]
     server.close()
+
+
+def test_a_large_model_may_take_longer_than_a_connection_may_be_silent() -> None:
+    """Its reader stops before each piece, for less than that; pieces are larger than the kernel buffers."""
+    piece, pieces, silence_s = 4_194_304, 10, 1.0
+    data = bytes(range(256)) * (piece * pieces // 256)
+
+    @contextmanager
+    def read_large(_: GangId) -> Iterator[memoryview]:
+        yield memoryview(data)
+
+    server = ModelServer("127.0.0.1", "nobody", read_large, silence_s)
+    room, pause = memoryview(bytearray(len(data))), threading.Event()
+
+    class Slow(socket.socket):
+        def recv_into(self, buffer: Any, *_: int) -> int:
+            pause.wait(silence_s / 5)
+            return super().recv_into(buffer[:piece], 0, socket.MSG_WAITALL)
+
+    with Slow() as slow:
+        slow.connect((server.source.host, server.source.port))
+        receive_over(slow, server.source, FIRST, room)
+    server.close()
+    assert room == data
+
+
+def test_a_node_whose_address_is_not_its_own_has_no_port() -> None:
+    """Behind a NAT, say. Its models take the other way, and the node works."""
+    server = ModelServer("192.0.2.1", "agent", read)
+    with pytest.raises(OSError, match="no address of the node itself"):
+        receive_model(server.source, FIRST, memoryview(bytearray(21)))
+    server.close()
+    assert server.source.agent == "agent"
 
 
 def test_the_driver_names_the_newest_model_only() -> None:

@@ -87,6 +87,45 @@ def test_slots_have_the_surroundings_of_their_node_not_those_of_the_driver(
     assert "of the training" in capfd.readouterr().out
 
 
+def test_imports_see_how_their_commands_ended_and_what_they_set_stays(tmp_path: Path) -> None:
+    """Scikit-learn, for example, sets what OpenMP reads when it is first used."""
+    (tmp_path / "setting.py").write_text(
+        "import os, subprocess\nos.environ['SIGN'] = str(subprocess.run(['false']).returncode)\n"
+    )
+    (tmp_path / "code.py").write_text(
+        "import os\n\n"
+        "def set_before(config, worker, state):\n"
+        "    while True:\n"
+        "        yield {'score': 1.0, 'sign': float(os.environ['SIGN'])}, dict\n"
+    )
+    paths = (*PATHS, str(tmp_path))
+    with (
+        warm_process("setting", paths=paths) as warm,
+        crew_of("set_before", tmp_path, home=tmp_path / "code.py", warm=warm.address) as node,
+    ):
+        node.processes.order(0, form(until=1))
+        news = node.wait_for(Trained, lambda news: bool(news.rows))
+    ((_, _, row),) = news.rows
+    assert row["sign"] == 1.0
+
+
+def test_the_kernel_ends_slots_as_early_as_those_that_a_node_starts_itself(tmp_path: Path) -> None:
+    """Where memory is short: Ray makes its workers likelier victims than the driver."""
+
+    def score(pid: int) -> int:
+        return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
+
+    with warm_process() as warm:
+        own = score(os.getpid())
+        Path("/proc/self/oom_score_adj").write_text("321")
+        try:
+            with crew_of("count", tmp_path, warm=warm.address) as node:
+                scores = {score(pid) for pid in node.processes.pids}
+        finally:
+            Path("/proc/self/oom_score_adj").write_text(str(own))
+    assert scores == {321}
+
+
 def test_a_node_whose_warm_process_is_gone_imports_by_itself(tmp_path: Path) -> None:
     with warm_process() as warm:
         pass

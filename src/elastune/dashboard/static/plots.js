@@ -121,7 +121,7 @@ elastune.plots = (function () {
   }
 
   function money(place, figures) {
-    const traces = [{ x: figures.money.map((p) => p[0]), y: figures.money.map((p) => p[1]), name: "owed", mode: "lines", fill: "tozeroy", fillcolor: css("--fill2"), line: { color: css("--c2"), width: 2 }, hovertemplate: "$%{y:.2f}<extra></extra>" }];
+    const traces = [{ x: figures.money.map((p) => p[0]), y: figures.money.map((p) => p[1]), name: "spent", mode: "lines", fill: "tozeroy", fillcolor: css("--fill2"), line: { color: css("--c2"), width: 2 }, hovertemplate: "$%{y:.2f}<extra></extra>" }];
     if (figures.planned_money.length) traces.push({ x: figures.planned_money.map((p) => p[0]), y: figures.planned_money.map((p) => p[1]), name: "planned", mode: "lines", line: { dash: "dot", color: css("--text"), width: 1.5 }, hovertemplate: "$%{y:.2f} planned<extra></extra>" });
     const end = Math.max(figures.end_s, ...figures.planned_money.map((p) => p[0]), 1e-9);
     const most = Math.max(0, ...figures.money.map((p) => p[1]), ...figures.planned_money.map((p) => p[1]));
@@ -231,12 +231,12 @@ elastune.plots = (function () {
   }
 
   function frontier(place, points, chosen, isFree, choose) {
-    const cost = (p) => isFree ? p.peak_nodes : p.cost, far = Math.max(...points.map((p) => p.jct_seconds), chosen.jct_seconds, chosen.limits.deadline ?? 0);
+    const cost = (p) => isFree ? p.peak_nodes : p.cost, last = Math.max(...points.map((p) => p.jct_seconds), chosen.jct_seconds), isNear = chosen.limits.deadline !== null && chosen.limits.deadline < 3 * last, far = isNear ? Math.max(last, chosen.limits.deadline) : last;
     const shapes = [], annotations = [], ink = { color: css("--bad"), width: 1.5, dash: "dash" }, word = { showarrow: false, font: { color: css("--bad"), size: 11 } };
     const { deadline, budget } = chosen.limits;
-    if (deadline !== null) {
+    if (isNear) {
       shapes.push({ type: "line", yref: "paper", y0: 0, y1: 1, x0: deadline, x1: deadline, line: ink });
-      annotations.push({ ...word, x: deadline, y: 1, yref: "paper", text: "deadline", xanchor: "left", yanchor: "top", xshift: 3 });
+      annotations.push({ ...word, x: deadline, y: 1, yref: "paper", text: "deadline", yanchor: "top", ...(deadline > 0.7 * far ? { xanchor: "right", xshift: -3 } : { xanchor: "left", xshift: 3 }) });
     }
     if (!isFree && budget !== null && budget < 3 * Math.max(...points.map(cost))) {
       shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: budget, y1: budget, line: ink });

@@ -28,8 +28,11 @@ def intentions(ahead: Outlook, state: State, *, trials: float) -> Iterator[str]:
     yield f"then: the rest for the best of them; the winner can reach {reach}, on at most {most}"
     slot_usd_s = state.terms.cluster.slot_usd_per_s
     if ahead.is_paid:
-        bought = int(1.0 / (slot_usd_s * ahead.least_slots * ahead.iteration_s))
-        yield f"each {format_usd(1.0)} buys {plural(bought, 'iteration')} on {least}"
+        usd = slot_usd_s * ahead.least_slots * ahead.iteration_s
+        if usd > 1.0:
+            yield f"each iteration on {least} costs {format_usd(usd)}"
+        else:
+            yield f"each {format_usd(1.0)} buys {plural(int(1.0 / usd), 'iteration')} on {least}"
 
 
 def beliefs(leases: TrialLeases, state: State, *, exploring: bool) -> Iterator[Upcoming]:

@@ -22,7 +22,9 @@ from elastune.model.ids import TrialId
 
 # A gang on several slots is less efficient than one slot; iterations cost so much more.
 EFFICIENCY = 0.9
-_BISECTIONS = 40
+# With tens of thousands of trials the smallest share is so small that more are needed.
+_BISECTIONS, _MOST_BISECTIONS = 40, 80
+_WELL_ENOUGH = 0.01  # of the goal
 # Pairs of values from which a gain is learned; fewer tell little.
 _ENOUGH_GAINS = 3
 # Of the gain of a doubling, the next one brings this part if no trial has shown more.
@@ -177,7 +179,9 @@ def iterations_of_best(shares: Counts, done: Counts, goal: int, work: float) -> 
     None deserves more than the goal. So the answer may exceed the goal.
     """
     low, high = 0.0, goal / float(shares.min()) if shares.size else 0.0
-    for _ in range(_BISECTIONS):
+    for step in range(_MOST_BISECTIONS):
+        if step >= _BISECTIONS and high - low <= _WELL_ENOUGH * goal:
+            break
         middle = (low + high) / 2
         needed = np.maximum(np.minimum(middle * shares, goal) - done, 0.0).sum() / EFFICIENCY
         low, high = (middle, high) if needed <= work else (low, middle)

@@ -46,6 +46,8 @@ _PHASES = {
 _CONNECT_S = 5
 _READ_S = 30
 _MOST_PER_CALL = 500
+_MOST_CHANGED_PER_CALL = 1_000
+"""EC2 refuses to tag or to end more at once."""
 
 
 class Ec2Api:
@@ -92,32 +94,23 @@ class Ec2Api:
             more = {"NextToken": answer["NextToken"]}
 
     def terminate(self, instances: Collection[str]) -> None:
-        self._one_by_one(instances, lambda ids: self._call("terminate_instances", InstanceIds=ids))
+        self._for_all(instances, lambda ids: self._call("terminate_instances", InstanceIds=ids))
 
     def put_off(self, instances: Collection[str], expires: float) -> None:
         tags = [{"Key": ec2.EXPIRY, "Value": str(int(expires))}]
-        self._one_by_one(instances, lambda ids: self._call("create_tags", Resources=ids, Tags=tags))
+        self._for_all(instances, lambda ids: self._call("create_tags", Resources=ids, Tags=tags))
 
-    def _one_by_one(self, instances: Collection[str], call: Callable[[list[str]], object]) -> None:
-        """One call for all. EC2 refuses it if one of them is unknown; then one call for each.
+    def _for_all(self, instances: Collection[str], call: Callable[[list[str]], object]) -> None:
+        """A call for each thousand. EC2 refuses it if one of them is unknown; then one call for each.
 
         Raises `BusyError` if some are unknown, or not known yet. The call was made for all others.
         """
         ids = list(instances)
-        if not ids:
-            return
-        try:
-            call(ids)
-        except _UnknownError as unknown:
-            message = str(unknown)
-        else:
-            return
-        for id_ in ids if len(ids) > 1 else ():
-            try:
-                call([id_])
-            except _UnknownError as unknown:
-                message = str(unknown)
-        raise ec2.BusyError(message)
+        unknown: str | None = None
+        for first in range(0, len(ids), _MOST_CHANGED_PER_CALL):
+            unknown = _one_by_one(ids[first : first + _MOST_CHANGED_PER_CALL], call) or unknown
+        if unknown is not None:
+            raise ec2.BusyError(unknown)
 
     def _arguments(self, launch: Launch) -> dict[str, Any]:
         """Always the same for the same launch, as its client token requires."""
@@ -254,3 +247,18 @@ def _read(listed: Mapping[str, Any]) -> Instance:
         client_token=listed.get("ClientToken", ""),
         reason=str(reason),
     )
+
+
+def _one_by_one(ids: list[str], call: Callable[[list[str]], object]) -> str | None:
+    """Returns what EC2 says if some are unknown."""
+    message: str | None = None
+    try:
+        call(ids)
+    except _UnknownError as unknown:
+        message = str(unknown)
+        for id_ in ids if len(ids) > 1 else ():
+            try:
+                call([id_])
+            except _UnknownError as other:
+                message = str(other)
+    return message

@@ -13,10 +13,12 @@ import os
 import ssl
 import subprocess
 import tempfile
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,13 @@ import yaml
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _CALL_S = 20.0
 _LOGIN_S = 60.0
-_BUSY, _CONFLICT = (408, 429), 409
+_BUSY, _CONFLICT, _LOGIN = (408, 410, 429), 409, 401
+_FRESH_S = 60.0
+"""A credential that a command printed is replaced so long before it expires."""
+_KNOWN_USER = (
+    "token", "tokenFile", "exec", "client-certificate", "client-certificate-data", "client-key",
+    "client-key-data",
+)  # fmt: skip
 
 
 class KubernetesError(Exception):
@@ -48,6 +56,11 @@ class KubernetesRefusedError(KubernetesError):
         self.code = code
 
 
+class KubernetesAccessError(KubernetesRefusedError):
+    """The token or the certificate is not accepted: at first an error of the user, and later one that may
+    pass, because both are replaced from time to time."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
     """Where the API server is. `token` is called for every request, because tokens are replaced."""
@@ -55,6 +68,8 @@ class ClusterAccess:
     server: str
     namespace: str
     token: Callable[[], str | None]
+    renew: Callable[[], None] = lambda: None
+    """The last token was not accepted."""
     tls: ssl.SSLContext | None = None
 
 
@@ -85,8 +100,16 @@ class KubernetesApi:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
+                if error.code == _LOGIN:
+                    access.renew()
                 raise _error_of(error, path) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            if isinstance(reason, ssl.SSLCertVerificationError):
+                raise KubernetesAccessError(
+                    f"the certificate of {access.server} is not trusted ({reason.verify_message}); expected "
+                    "the certificate-authority of the cluster in the kubeconfig"
+                ) from None
             raise KubernetesBusyError(f"{access.server} does not answer: {error}") from None
 
 
@@ -98,6 +121,8 @@ def _error_of(error: urllib.error.HTTPError, path: str) -> KubernetesError:
     text = f"{said} (HTTP {error.code}, {path})"
     if error.code == _CONFLICT:
         return KubernetesConflictError(text)
+    if error.code == _LOGIN:
+        return KubernetesAccessError(text, error.code)
     is_busy = error.code >= 500 or error.code in _BUSY
     return KubernetesBusyError(text) if is_busy else KubernetesRefusedError(text, error.code)
 
@@ -126,12 +151,28 @@ def _from_kubeconfig(config: Any, path: Path, context: str | None, namespace: st
     chosen = _named(config["contexts"], context or config["current-context"])["context"]
     cluster = _named(config["clusters"], chosen["cluster"])["cluster"]
     user = _named(config.get("users") or [], chosen["user"])["user"] if chosen.get("user") else {}
+    _refuse_unknown(cluster, user, path)
+    login = LoginCommand(user["exec"]) if "exec" in user else None
     return ClusterAccess(
         server=cluster["server"].rstrip("/"),
         namespace=namespace or chosen.get("namespace") or "default",
-        token=_token_of(user, path.parent),
+        token=login.token if login else _token_of(user, path.parent),
+        renew=login.renew if login else lambda: None,
         tls=_tls_of(cluster, user, path.parent) if cluster["server"].startswith("https") else None,
     )
+
+
+def _refuse_unknown(cluster: Mapping[str, Any], user: Mapping[str, Any], path: Path) -> None:
+    """What would silently lead elsewhere, or nowhere."""
+    ignored = [name for name in ("proxy-url", "tls-server-name") if cluster.get(name)]
+    ignored += ["insecure-skip-tls-verify"] if cluster.get("insecure-skip-tls-verify") else []
+    if user and not any(name in user for name in _KNOWN_USER):
+        ignored += sorted(user)
+    if ignored:
+        raise KubernetesRefusedError(
+            f"{path}: {', '.join(ignored)} is not supported; expected a certificate-authority, and a token, "
+            "tokenFile, exec command or client certificate"
+        )
 
 
 def _named(entries: list[Any], name: str) -> Any:
@@ -139,15 +180,30 @@ def _named(entries: list[Any], name: str) -> Any:
 
 
 def _token_of(user: Mapping[str, Any], folder: Path) -> Callable[[], str | None]:
-    if "exec" in user:
-        return lambda: _credential(user["exec"])
     if "tokenFile" in user:
         return lambda: (folder / user["tokenFile"]).read_text(encoding="utf-8").strip()
     return lambda: user.get("token")
 
 
-def _credential(plugin: Mapping[str, Any]) -> str:
-    """Of the command that a cloud's login installs."""
+class LoginCommand:
+    """The command that a cloud's login installs. It takes a second, so its token is used until it expires."""
+
+    def __init__(self, plugin: Mapping[str, Any]) -> None:
+        self._plugin = plugin
+        self._token = ""
+        self._until = 0.0
+
+    def token(self) -> str:
+        if time.time() >= self._until:
+            self._token, self._until = _credential(self._plugin)
+        return self._token
+
+    def renew(self) -> None:
+        self._until = 0.0
+
+
+def _credential(plugin: Mapping[str, Any]) -> tuple[str, float]:
+    """A token, and until when it need not be asked for again."""
     more = {each["name"]: each["value"] for each in plugin.get("env") or []}
     request = {"apiVersion": plugin["apiVersion"], "kind": "ExecCredential", "spec": {"interactive": False}}
     try:
@@ -159,8 +215,11 @@ def _credential(plugin: Mapping[str, Any]) -> str:
             timeout=_LOGIN_S,
             check=True,
         )
-        return str(json.loads(done.stdout)["status"]["token"])
-    except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
+        status = json.loads(done.stdout)["status"]
+        expires = status.get("expirationTimestamp")
+        until = 0.0 if expires is None else datetime.fromisoformat(expires).timestamp() - _FRESH_S
+        return str(status["token"]), until
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
         raise KubernetesRefusedError(f"{plugin['command']} printed no token: {error}") from None
 
 

@@ -5,8 +5,8 @@ Safe whatever happens between any two calls:
 
 - The call that raises the replicas also writes the request into the annotation of its run. So it is made
   once, also by a driver that takes over, and a change that got no answer shows in the next reading.
-- KubeRay deletes pods at random if there are more than replicas. So replicas are only lowered together with
-  the names of as many pods, unless there are no pods for them.
+- KubeRay deletes pods at random if there are more than replicas, and counts those that are ending. So
+  replicas are only lowered together with the names of as many pods, unless there are no pods for them.
 - KubeRay replaces a pod that ended by itself. The run did not ask for that: the new pod serves its next
   request, or is deleted by name.
 - Pods do not end with a lease. `keeper.py` and `elastune nodes --sweep` end those whose lease is over.
@@ -19,15 +19,22 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from elastune.model.ids import NodeId
-from elastune.providers.kubernetes.api import KubernetesConflictError, KubernetesError, KubernetesRefusedError
+from elastune.providers.kubernetes.api import (
+    KubernetesAccessError,
+    KubernetesConflictError,
+    KubernetesError,
+    KubernetesRefusedError,
+)
 from elastune.providers.kubernetes.calls import GroupCalls, Pod, PodPhase, RunShare, Want, WorkerGroup
-from elastune.providers.kubernetes.sweeping import is_alive
+from elastune.providers.kubernetes.sweeping import is_counted
 from elastune.providers.protocol import Machine, RequestStatus, Survey, check_request
 
 LEASE_S = 300.0
 RENEW_S = 60.0
 SPARE_S = 10.0
 """A replacement that no request has taken for so long is deleted."""
+STUCK_S = 60.0
+"""A pod whose container does not start for so long is given up: a registry may hiccup."""
 RETRY_S = 30.0
 """A released pod that still runs after this is listed, and deleted, again."""
 _LEAST_PATIENCE_S, _PATIENCE = 600.0, 4.0
@@ -80,6 +87,10 @@ class PodRecord:
     """Claimed by this driver, not by an earlier one."""
     released_s: float | None = None
     ended_s: float | None = None
+    stuck_s: float | None = None
+    """Since when its container does not start."""
+    is_given_up: bool = False
+    """Released because of that."""
     is_booked: bool = False
     """Its release or loss is in the share of the run."""
 
@@ -89,12 +100,8 @@ class PodRecord:
 
     @property
     def is_failed_start(self) -> bool:
-        return (
-            self.is_ours
-            and self.ended_s is not None
-            and self.released_s is None
-            and self.machine.ready_s is None
-        )
+        has_failed = self.is_given_up or (self.ended_s is not None and self.released_s is None)
+        return self.is_ours and has_failed and self.machine.ready_s is None
 
 
 class GroupBroker:
@@ -220,11 +227,13 @@ class GroupBroker:
             if new != self._group:
                 self._calls.change(self._group, new)
                 self._group = new
+                self._note_booked(new)
         except KubernetesConflictError:
             return self._clock() + 0.05
         except KubernetesError as error:
             self.trouble = str(error)
-            if isinstance(error, KubernetesRefusedError):
+            is_refused = isinstance(error, KubernetesRefusedError)
+            if is_refused and not isinstance(error, KubernetesAccessError):
                 self.broken = str(error)
                 for order in self._orders.values():
                     order.refuse(order.open, self.broken)
@@ -246,7 +255,7 @@ class GroupBroker:
         for name, record in self.records.items():
             if name not in listed and record.ended_s is None:
                 record.ended_s = self._clock()
-            record.is_booked |= name in self._share(self._group).booked
+        self._note_booked(self._group)
         if self._closing:
             self.release([NodeId(name) for name in self.alive()])
         for pod in self._unclaimed():
@@ -262,6 +271,11 @@ class GroupBroker:
     def _share(self, group: WorkerGroup) -> RunShare:
         usual = RunShare(job=self._purpose.job, usd=self._purpose.usd_per_hour)
         return group.shares.get(self._purpose.run, usual)
+
+    def _note_booked(self, group: WorkerGroup) -> None:
+        for name in self._share(group).booked:
+            if name in self.records:
+                self.records[name].is_booked = True
 
     def _held(self) -> int:
         """Nodes of the run that are there or may come, also for requests of an earlier driver."""
@@ -309,13 +323,24 @@ class GroupBroker:
                 order.refused = min(order.refused, order.asked - len(order.granted))
             if pod.name in self._joined_s:
                 self.join(pod.name, self._joined_s[pod.name])
-        record.pod = pod
+        record.pod = pod if pod.trouble else replace(pod, trouble=record.pod.trouble)
+        self._judge_boot(record, pod, now_s)
         if record.ended_s is None and (
             pod.phase is PodPhase.ENDED or (pod.ends is not None and record.released_s is not None)
         ):
             record.ended_s = now_s
         elif pod.ends is not None and record.ended_s is None:
             self.notice({pod.name: now_s + max(0.0, pod.ends - self._wall())})
+
+    def _judge_boot(self, record: PodRecord, pod: Pod, now_s: float) -> None:
+        """A container that does not start keeps its machine, and Kubernetes tries for ever."""
+        if not pod.trouble or record.machine.ready_s is not None or record.is_over:
+            record.stuck_s = None
+            return
+        record.stuck_s = now_s if record.stuck_s is None else record.stuck_s
+        if now_s - record.stuck_s >= STUCK_S:
+            record.is_given_up = True
+            self.release([NodeId(pod.name)])
 
     def _machines(self) -> list[Machine]:
         now_s = self._clock()
@@ -374,15 +399,15 @@ class GroupBroker:
     def _drop(self, group: WorkerGroup, most: int) -> tuple[WorkerGroup, int]:
         """Up to so many replicas less, with the names of pods that no run has claimed; without a name only
         those for which there is no pod."""
-        free = [pod for pod in self._unclaimed() if pod.name not in group.named]
-        free.sort(key=lambda pod: pod.phase is not PodPhase.WAITING)
-        alive = [pod for pod in self._pods if is_alive(pod) and pod.name not in group.named]
+        there = [pod for pod in self._pods if is_counted(pod) and pod.name not in group.named]
+        free = [pod for pod in there if pod.run is None]
+        free.sort(key=lambda pod: (pod.ends is None, pod.phase is not PodPhase.WAITING))
         named = [pod.name for pod in free[: max(0, most)]]
-        count = min(max(0, most), len(named) + max(0, group.replicas - len(alive)))
+        count = min(max(0, most), len(named) + max(0, group.replicas - len(there)))
         return (group.less(count, named), count) if count else (group, 0)
 
     def _with_requests(self, group: WorkerGroup, share: RunShare) -> tuple[WorkerGroup, RunShare]:
-        if self._lease_s() is None or self._closing:
+        if (self._lease_s() or 0.0) <= 0.0 or self._closing:
             return group, share
         for order in self._orders.values():
             if not order.open or order.token in share.wants:
@@ -399,6 +424,9 @@ class GroupBroker:
 
     def _without_spares(self, group: WorkerGroup, share: RunShare) -> tuple[WorkerGroup, RunShare]:
         now_s = self._clock()
+        others = sum(each.replicas for run, each in group.shares.items() if run != self._purpose.run)
+        absent = others + share.replicas - group.replicas  # another client has lowered the replicas
+        share = replace(share, spare=max(0, share.spare - max(0, absent)))
         if not share.spare:
             self._spare_since_s = None
             return group, share

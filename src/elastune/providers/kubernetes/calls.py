@@ -28,7 +28,13 @@ RUN, REQUEST = f"{MARK}/run", f"{MARK}/request"
 """Labels of a pod."""
 _CLUSTERS = "/apis/ray.io/v1/namespaces/{}/rayclusters"
 _PODS = "/api/v1/namespaces/{}/pods"
-_ABSENT, _UNFIT = 404, 422
+ABSENT, _UNFIT = 404, 422
+_STUCK = (
+    "CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull",
+    "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "RunContainerError",
+)  # fmt: skip
+_MOST_NAME = 63
+"""Characters of the name of an annotation, behind its prefix."""
 
 
 class PodPhase(enum.Enum):
@@ -57,6 +63,8 @@ class Pod:
     """It was told to end, and has until then."""
     reason: str = ""
     """Why it waits."""
+    trouble: str = ""
+    """Why its container does not start, if it is stuck."""
     group: tuple[str, str] = ("", "")
     """The RayCluster and its worker group."""
 
@@ -143,6 +151,9 @@ class WorkerGroup:
 class GroupCalls(Protocol):
     """Raises `KubernetesError`."""
 
+    def check_name(self, run: str) -> None:
+        """Whether the share of a run can be noted."""
+
     def group(self) -> WorkerGroup: ...
 
     def pods(self) -> tuple[Pod, ...]:
@@ -162,6 +173,14 @@ class RayClusterCalls:
         self._api = api
         self._cluster, self._group = cluster, group
         self._path = f"{_CLUSTERS.format(api.namespace)}/{quote(cluster)}"
+
+    def check_name(self, run: str) -> None:
+        name = f"{run}.{self._group}"
+        if len(name) > _MOST_NAME:
+            raise KubernetesRefusedError(
+                f"the name of the worker group {self._group!r} is too long to be noted with run {run}; "
+                f"expected at most {_MOST_NAME - len(run) - 1} characters"
+            )
 
     def group(self) -> WorkerGroup:
         found = [each for each in read_groups(self._api.get(self._path)) if each.name == self._group]
@@ -206,7 +225,7 @@ class RayClusterCalls:
         try:
             self._api.merge_patch(path, {"metadata": metadata})
         except KubernetesRefusedError as error:
-            if error.code == _ABSENT:
+            if error.code == ABSENT:
                 raise KubernetesConflictError(str(error)) from None
             raise
 
@@ -282,9 +301,19 @@ def read_pod(item: Mapping[str, Any]) -> Pod:
         machine=(item.get("spec") or {}).get("nodeName", ""),
         since=_time(scheduled.get("lastTransitionTime")) if has_machine else None,
         ends=_time(metadata.get("deletionTimestamp")),
+        trouble=_trouble(status),
         group=(labels.get("ray.io/cluster", ""), labels.get("ray.io/group", "")),
         reason=": ".join(filter(None, (scheduled.get("reason"), scheduled.get("message")))),
     )
+
+
+def _trouble(status: Mapping[str, Any]) -> str:
+    containers = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+    for each in containers:
+        waiting = (each.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") in _STUCK:
+            return ": ".join(filter(None, (waiting["reason"], waiting.get("message"))))
+    return ""
 
 
 def _phase(phase: str, has_machine: bool) -> PodPhase:

@@ -14,8 +14,13 @@ import sys
 import time
 from collections.abc import Callable
 
-from elastune.providers.kubernetes.api import KubernetesApi, KubernetesError, find_access
-from elastune.providers.kubernetes.calls import GroupCalls, RayClusterCalls
+from elastune.providers.kubernetes.api import (
+    KubernetesApi,
+    KubernetesError,
+    KubernetesRefusedError,
+    find_access,
+)
+from elastune.providers.kubernetes.calls import ABSENT, GroupCalls, RayClusterCalls
 from elastune.providers.kubernetes.options import KubernetesOptions
 from elastune.providers.kubernetes.sweeping import drop_run
 
@@ -47,17 +52,19 @@ def keep(
     wall: Callable[[], float] = time.time,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Until the run has nothing any more."""
-    seen = wall()
+    """Until the run has nothing any more, or never had anything: its driver could not open the group."""
+    seen, had_share = wall(), False
     while wall() - seen < _ABSENT_S:
         try:
             share = calls.group().shares.get(run)
             if share is not None:
-                seen = wall()
+                seen, had_share = wall(), True
                 if share.expires is None or share.expires <= seen:
                     drop_run(calls, run)
-        except KubernetesError:
-            seen = wall()  # a server that is away for long will come back, with the pods
+        except KubernetesError as error:
+            is_gone = isinstance(error, KubernetesRefusedError) and error.code == ABSENT
+            if had_share and not is_gone:
+                seen = wall()  # a server that is away for long will come back, with the pods
         sleep(_LOOK_S)
 
 

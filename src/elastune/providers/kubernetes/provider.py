@@ -4,6 +4,7 @@ head pod, or one that reaches it."""
 from __future__ import annotations
 
 import contextlib
+import logging
 import subprocess
 import time
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from elastune.providers.kubernetes.api import (
     find_access,
 )
 from elastune.providers.kubernetes.broker import LEASE_S, GroupBroker, GroupPurpose
-from elastune.providers.kubernetes.calls import GroupCalls, RayClusterCalls
+from elastune.providers.kubernetes.calls import GroupCalls, Pod, RayClusterCalls
 from elastune.providers.kubernetes.inventory import note_use
 from elastune.providers.kubernetes.keeper import start_keeper
 from elastune.providers.kubernetes.options import KubernetesOptions
@@ -26,6 +27,9 @@ from elastune.providers.protocol import ProviderSetting
 from elastune.providers.ray_cluster import FinalCheck, RayLink, RayMembership
 from elastune.providers.remote.brokered import BootResult, BrokeredProvider, failed_in_a_row
 
+_log = logging.getLogger("elastune")
+
+_MOST_LOGS = 4
 _LAST_S = 120.0
 """For the last pods to end: they have a grace time of 30 s."""
 
@@ -70,6 +74,7 @@ class KubernetesProvider(BrokeredProvider[GroupBroker]):
         self._calls = calls
         self._membership: RayMembership | None = None
         self._keeper: subprocess.Popen[bytes] | None = None
+        self._logs: dict[NodeId, str] = {}
 
     def connect(self) -> None:
         options = self._options
@@ -117,6 +122,7 @@ class KubernetesProvider(BrokeredProvider[GroupBroker]):
     def check_terms(self, broker: GroupBroker) -> None:
         """Elastune has to be the only one that scales the group."""
         assert self._calls is not None
+        self._calls.check_name(self._setting.run)
         group = self._calls.group()
         name = f"the worker group {group.name!r} of the RayCluster {group.cluster!r}"
         if group.has_autoscaler:
@@ -132,6 +138,7 @@ class KubernetesProvider(BrokeredProvider[GroupBroker]):
     def after_round(self, broker: GroupBroker) -> str | None:
         if isinstance(self._ray_link, PodLink):
             self._ray_link.addresses = broker.addresses()
+        self._keep_logs(broker)
         failed = failed_in_a_row(
             BootResult(
                 node=name,
@@ -143,9 +150,12 @@ class KubernetesProvider(BrokeredProvider[GroupBroker]):
         )
         if not failed:
             return None
-        last = broker.records[failed[-1]].pod
-        where = f"{last.name} on {last.machine or 'an unknown machine'}"
-        return f"{len(failed)} pods in a row ended before their node was up, the last: {where}"
+        last = _where(broker.records[failed[-1]].pod)
+        return f"{len(failed)} pods in a row ended before their node was up, the last: {last}"
+
+    def boot_logs(self) -> Mapping[NodeId, str]:
+        with self._lock:
+            return dict(self._logs)
 
     def end_and_check(self, broker: GroupBroker) -> FinalCheck:
         broker.wind_up()
@@ -179,6 +189,14 @@ class KubernetesProvider(BrokeredProvider[GroupBroker]):
 
     # Private.
 
+    def _keep_logs(self, broker: GroupBroker) -> None:
+        """Of the first pods whose node did not come up."""
+        for name, record in broker.records.items():
+            if record.is_failed_start and NodeId(name) not in self._logs and len(self._logs) < _MOST_LOGS:
+                with self._lock:
+                    self._logs[NodeId(name)] = f"pod {_where(record.pod)}"
+                _log.warning("pod %s did not come up", _where(record.pod))
+
     def _left(self) -> tuple[str, ...]:
         """Pods that are ending are gone for the run: what they do has no effect, and they end."""
         assert self._calls is not None
@@ -193,3 +211,8 @@ class KubernetesProvider(BrokeredProvider[GroupBroker]):
     def _lease_s(self) -> float | None:
         until_s = self._until_s
         return None if until_s is None else min(LEASE_S, until_s - self._setting.clock())
+
+
+def _where(pod: Pod) -> str:
+    where = f"{pod.name} on {pod.machine or 'an unknown machine'}"
+    return f"{where}: {pod.trouble}" if pod.trouble else where

@@ -50,12 +50,17 @@ def is_alive(pod: Pod) -> bool:
     return pod.phase is not PodPhase.ENDED and pod.ends is None
 
 
+def is_counted(pod: Pod) -> bool:
+    """By KubeRay, against the replicas: also one that ends because its machine is drained."""
+    return pod.phase is not PodPhase.ENDED
+
+
 def _without_run(group: WorkerGroup, pods: Collection[Pod], run: str) -> WorkerGroup:
     share = group.shares.get(run)
     if share is None:
         return group
     owners = waiting_for(group, pods)
-    names = [pod.name for pod in pods if is_alive(pod) and run in (pod.run, owners.get(pod.name))]
+    names = [pod.name for pod in pods if is_counted(pod) and run in (pod.run, owners.get(pod.name))]
     names = [name for name in names if name not in group.named]
     return group.less(max(share.replicas, 0), names).with_share(run, None)
 

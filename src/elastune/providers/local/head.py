@@ -10,6 +10,7 @@ Measured with Ray 2.60. A Ray with other flags fails to start with an error.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shlex
@@ -17,7 +18,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,8 @@ _SHARED_SYSTEM: Mapping[str, object] = {**_SYSTEM, "health_check_period_ms": 200
 """A network may be slow for a moment: a node is dead after 5 checks, 10 s if it refuses the connection, 35 s
 if it cannot be reached."""
 _ALIVE = 0
-
+_LEAST_FREE = 20
+"""Ports of a range: fewer are not enough for a node and its workers."""
 
 # Of its dashboard and of the agents on the nodes; Ray refuses to start if another port is one of these.
 _RAY_PORTS = frozenset({6379, 8265, 10001, 52365})
@@ -68,21 +70,26 @@ class _QuietNode(ray_node.Node):  # type: ignore[misc]
 class RayHead:
     """A running head."""
 
-    def __init__(self, folder: FleetFolder, host: str | None = None) -> None:
-        """`host`: the address at which nodes on other machines reach it; None: there are none."""
+    def __init__(
+        self, folder: FleetFolder, host: str | None = None, ports: tuple[int, int] | None = None
+    ) -> None:
+        """`host`: the address at which nodes on other machines reach it; None: there are none. `ports`: the
+        range in which it listens."""
         # A folder in the folder: Ray makes its own writable for all users.
         home = folder.path / "ray"
         self._sockets = home / SESSION / "sockets"
         self._logs = folder.ray_logs
         self._bind = dying_with_parent()
+        with _listening(host, ports, "gcs_server_port") as chosen:
+            self._start(host, home, chosen)
+
+    def _start(self, host: str | None, home: Path, ports: Mapping[str, int]) -> None:
         parameters = RayParams(
             num_cpus=0,
             num_gpus=0,
             object_store_memory=_store_bytes(),
             node_ip_address=host,
-            min_worker_port=0,
-            max_worker_port=0,
-            node_manager_port=0,
+            **ports,
             # Chosen beforehand, so no raylet waits for the agent to report its port.
             runtime_env_agent_port=_free_port(),
             temp_dir=str(home),
@@ -156,25 +163,22 @@ class JoinedRay:
         ports: tuple[int, int] | None = None,
     ) -> None:
         """`host`: the address of this machine as the others reach it; `ports`: where it listens."""
-        first, last = ports or (0, 0)
-        parameters = RayParams(
-            gcs_address=address,
-            node_ip_address=host,
-            num_cpus=cpus,
-            num_gpus=gpus,
-            labels=dict(labels),
-            object_store_memory=_store_bytes(),
-            node_manager_port=first,
-            object_manager_port=first + 1 if first else None,
-            min_worker_port=first + 2 if first else 0,
-            max_worker_port=last,
-            runtime_env_agent_port=_free_port(),
-            temp_dir=str(home),
-            include_log_monitor=False,
-            include_dashboard=False,
-        )
-        with patience(), _captured_raylet() as captured:
-            self._node = _QuietNode(parameters, head=False, shutdown_at_exit=False, spawn_reaper=True)
+        with _listening(host, ports) as chosen:
+            parameters = RayParams(
+                gcs_address=address,
+                node_ip_address=host,
+                num_cpus=cpus,
+                num_gpus=gpus,
+                labels=dict(labels),
+                object_store_memory=_store_bytes(),
+                **chosen,
+                runtime_env_agent_port=_free_port(),
+                temp_dir=str(home),
+                include_log_monitor=False,
+                include_dashboard=False,
+            )
+            with patience(), _captured_raylet() as captured:
+                self._node = _QuietNode(parameters, head=False, shutdown_at_exit=False, spawn_reaper=True)
         ((_, agent),) = captured
         self._raylet = self._node.all_processes["raylet"][0].process
         log = Path(self._node.get_logs_dir_path()) / "agent.log"
@@ -267,6 +271,35 @@ def _resources(of_head: str, *, cpus: float, gpus: float) -> str:
     amounts.pop("node:__internal_head__", None)
     amounts |= {name: str(amount) for name, amount in (("CPU", cpus), ("GPU", gpus)) if amount}
     return ",".join(f"{name},{amount}" for name, amount in amounts.items())
+
+
+@contextmanager
+def _listening(host: str | None, ports: tuple[int, int] | None, *more: str) -> Iterator[dict[str, int]]:
+    """Where a node of Ray listens, as arguments of `RayParams`; without a range, anywhere. Several nodes of a
+    user may start on one machine: each chooses once the one before listens."""
+    if ports is None:
+        yield {"node_manager_port": 0, "min_worker_port": 0, "max_worker_port": 0}
+        return
+    first, last = ports
+    names = ("node_manager_port", "object_manager_port", *more)
+    with ExitStack() as undo:
+        with suppress(OSError):  # without the lock it nearly always works, too
+            flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW
+            lock = os.open(f"/tmp/elastune-ports-{os.getuid()}", flags, 0o600)  # noqa: S108
+            undo.callback(os.close, lock)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        free = [port for port in range(first, last + 1) if _is_free(host or "", port)]
+        if len(free) < _LEAST_FREE:
+            raise OSError(f"only {len(free)} ports from {first} to {last} are free on this machine")
+        chosen = dict(zip(names, free, strict=False))
+        yield {**chosen, "min_worker_port": free[len(names)], "max_worker_port": last}
+
+
+def _is_free(host: str, port: int) -> bool:
+    with suppress(OSError), socket.socket() as probe:
+        probe.bind((host, port))
+        return True
+    return False
 
 
 def _free_port() -> int:

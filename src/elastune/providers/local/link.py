@@ -34,6 +34,8 @@ class SupervisorTask:
     expires_s: float | None
     host: str | None = None
     """The address of this machine at which nodes on other machines reach the head; None: there are none."""
+    ports: tuple[int, int] | None = None
+    """The range in which the head listens; None: any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -177,7 +177,7 @@ def supervise(task: link.SupervisorTask, folder: FleetFolder, orders: int, news:
     """Until the driver or Ray is gone."""
     reader = _OrderReader(orders, task.driver)
     try:
-        head = RayHead(folder, task.host)
+        head = RayHead(folder, task.host, task.ports)
     except Exception as error:  # noqa: BLE001 - the driver reports whatever Ray's private parts raise
         send(news, link.Failed(reason=f"{type(error).__name__}: {error}"))
         return

@@ -52,13 +52,15 @@ def own_address(given: str | None, towards: str) -> str:
 
 
 class RemoteHead:
-    """Open it before use. `host`: the address of this machine, as nodes reach it."""
+    """Open it before use. `host`: the address of this machine, as nodes reach it; `ports`: the range in which
+    it listens, None: any."""
 
-    def __init__(self, setting: ProviderSetting, host: str) -> None:
+    def __init__(self, setting: ProviderSetting, host: str, ports: tuple[int, int] | None = None) -> None:
         # Ray replaces 127.0.0.1 by another address of the machine. For nodes on this machine only.
         self.host = "127.0.0.2" if ipaddress.ip_address(host) == ipaddress.ip_address("127.0.0.1") else host
         self.address: str | None = None
         self._setting = setting
+        self._ports = ports
         self._answered = threading.Event()
         self._ends = threading.Event()
         self._folder: FleetFolder | None = None
@@ -90,6 +92,7 @@ class RemoteHead:
                 gpus=0.0,
                 expires_s=None,
                 host=self.host,
+                ports=self._ports,
             )
             self._link = SupervisorLink(task, self._folder, on_news=self._learn, on_end=self._break_off)
             self._connection = Connection(self._folder, self._await_address(), self.host)

@@ -119,8 +119,13 @@ class PoolProvider(RayProviderBase):
             job=self._setting.job,
             cpus=self._node_cpus,
             gpus=self._node_gpus,
-            lease_s=LEASE_S,
+            lease_s=self._first_lease_s(),
         )
+
+    def _first_lease_s(self) -> float:
+        """Until the node has read one from the head."""
+        until_s = self._setting.lease()
+        return LEASE_S if until_s is None else max(0.0, min(LEASE_S, until_s - self._setting.clock()))
 
     # Open and close.
 

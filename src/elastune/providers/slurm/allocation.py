@@ -11,11 +11,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from elastune.errors import ExecutionError
+from elastune.model.ids import NodeId
 from elastune.providers.protocol import ProviderSetting
 from elastune.providers.ray_cluster import RayLink
 from elastune.providers.remote.head import RemoteHead, own_address
+from elastune.providers.remote.node import NodeSpec
 from elastune.providers.remote.pool import PoolProvider
 from elastune.providers.slurm.options import SlurmOptions
 
@@ -51,10 +54,14 @@ class AllocationProvider(PoolProvider):
             *program,
         ]
 
+    def spec_of(self, node: NodeId, place: str) -> NodeSpec:
+        usual, options = super().spec_of(node, place), self._options
+        return replace(usual, lost_head_s=options.lost_head_after, ports=options.ports)
+
     def make_head(self) -> RemoteHead:
         towards = self.places[-1]
         host = own_address(self._options.address, _address_of(towards))
-        return RemoteHead(self._setting, host)
+        return RemoteHead(self._setting, host, self._options.ports)
 
 
 def hosts_of(nodelist: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ Safe whatever happens between any two calls:
 - A submission without an answer is not repeated before a listing, some time later, does not show its jobs.
 - A job that waits for what can never come, or for too long, is cancelled, and its node counts as refused:
   the run plans for what it has, and asks again later.
+- A controller that crashed may give the number of a job that it forgot to another one, which is cancelled.
 - A released job that cannot be cancelled goes on costing money, so it is listed again as a machine.
 """
 
@@ -48,6 +49,7 @@ _LOOKS_PER_WAIT = 10.0
 """A job that has waited for a minute is looked at every 6 s: controllers are shared by many users."""
 _DESCRIBE_S = 100.0
 _FIRST_WAIT_S, _MOST_WAIT_S = 1.0, 60.0
+_SURPLUS = "more than was asked for: the controller lost track"
 _NEVER_RAN = ("CANCELLED", "DEADLINE", "REVOKED")
 _HOPELESS = re.compile(
     r"Partition(?:Down|Inactive|NodeLimit|TimeLimit|Config)|BadConstraints|NotAllowed|Invalid|JobHeld|Held|"
@@ -176,6 +178,8 @@ class JobBroker:
         self._closing = False
         self._last_since_s = -math.inf
         self._joined_s: dict[str, float] = {}
+        self._reused: set[str] = set()
+        """Arrays with the number of an earlier one, to be cancelled: see `_is_another`."""
         self.trouble: str | None = None
         """The error of the last round, which is tried again."""
         self.broken: str | None = None
@@ -240,7 +244,8 @@ class JobBroker:
     @property
     def is_settled(self) -> bool:
         """Whether every request is answered and the end of every released job is accepted."""
-        return not any(map(self._open, self._orders.values())) and not self._to_cancel()
+        is_cancelled = not self._to_cancel() and not self._reused
+        return is_cancelled and not any(map(self._open, self._orders.values()))
 
     def alive(self) -> tuple[str, ...]:
         return tuple(id_ for id_, record in self.records.items() if record.ended_s is None)
@@ -262,7 +267,7 @@ class JobBroker:
         self._describe()
         dues = [self._look_s]
         dues += [order.due_s for order in self._orders.values() if self._missing(order)]
-        dues += [self._cancel_s] if self._to_cancel() else []
+        dues += [self._cancel_s] if self._to_cancel() or self._reused else []
         return max(self._clock() + 0.05, min(dues))
 
     def look_afresh(self) -> None:
@@ -302,7 +307,10 @@ class JobBroker:
 
     def _adopted(self, token: str, asked: int) -> JobOrder:
         """With what an earlier driver of the run got for this token."""
-        granted = [NodeId(each.job.id) for each in self._of(token) if each.machine is not None]
+        found = [each for each in self._of(token) if each.machine is not None]
+        granted = [NodeId(each.job.id) for each in found[:asked]]
+        for each in found[asked:]:
+            each.machine, each.given_up = None, _SURPLUS
         return JobOrder(token=token, asked=asked, granted=granted)
 
     def _of(self, token: str) -> list[JobRecord]:
@@ -340,6 +348,8 @@ class JobBroker:
 
     def _take_in(self, record: JobRecord, job: SlurmJob, now_s: float) -> None:
         """The news of one job."""
+        if self._is_another(record, job, now_s):
+            return
         record.job = job
         if record.ended_s is not None:
             cancelled_s = record.cancelled_s
@@ -366,8 +376,23 @@ class JobBroker:
                     self._run(record, now_s)
                 record.ended_s = now_s
 
+    def _is_another(self, record: JobRecord, job: SlurmJob, now_s: float) -> bool:
+        """Whether a controller that crashed has forgotten a job and given its number to a later one. That is
+        cancelled, and asked for again: a node never has the name of an earlier one."""
+        if not record.job.request or job.request == record.job.request:
+            return False
+        if record.ended_s is None:
+            record.ended_s, record.is_withdrawn = now_s, record.machine is None
+        if job.phase is not JobPhase.ENDED:
+            self._reused.add(job.array)
+        return True
+
     def _run(self, record: JobRecord, now_s: float) -> None:
         if record.machine is not None:
+            return
+        order = self._orders.get(record.job.request)
+        if order is not None and len(order.granted) >= order.asked - order.refused:
+            record.given_up = _SURPLUS
             return
         since_s = max(record.asked_s, now_s - record.job.used_s, self._last_since_s)
         self._last_since_s = since_s = min(since_s, now_s)
@@ -375,7 +400,6 @@ class JobBroker:
         record.machine = Machine(node=node, token=record.job.request, since_s=since_s)
         if node in self._joined_s:
             self.join(node, self._joined_s[node])
-        order = self._orders.get(record.job.request)
         if order is not None and node not in order.granted:
             order.granted.append(node)
 
@@ -410,8 +434,8 @@ class JobBroker:
             self._look_s = self._clock() + _ERROR_LOOK_S
 
     def _is_due(self, order: JobOrder) -> bool:
-        waits = order.unsure_s is not None or self._clock() < order.due_s or self._lease_s() is None
-        return self._missing(order) > 0 and not waits
+        waits = order.unsure_s is not None or self._clock() < order.due_s
+        return self._missing(order) > 0 and not waits and (self._lease_s() or 0.0) > 0.0
 
     def _submit(self, order: JobOrder) -> None:
         now_s, lease_s, missing = self._clock(), self._lease_s(), self._missing(order)
@@ -432,6 +456,9 @@ class JobBroker:
             self._failed(order, count, error)
             return
         order.tries = 0
+        if any(f"{array}_{task}" in self.records for task in range(count)):
+            self._reused.add(array)
+            return
         for task in range(count):
             job = SlurmJob(
                 id=f"{array}_{task}",
@@ -467,14 +494,15 @@ class JobBroker:
 
     def _cancel(self) -> None:
         now_s, wanted = self._clock(), self._to_cancel()
-        if not wanted or now_s < self._cancel_s:
+        if not (wanted or self._reused) or now_s < self._cancel_s:
             return
         self._cancel_s = now_s + RETRY_S
         try:
-            self._calls.cancel(wanted)
+            self._calls.cancel([*wanted, *self._reused])
         except SlurmError as error:
             self.trouble = str(error)
             return
+        self._reused.clear()
         for id_ in wanted:
             record = self.records[id_]
             record.ended_s = record.cancelled_s = now_s

@@ -115,6 +115,10 @@ class SlurmRefusedError(SlurmError):
     """It can never work: an option names what does not exist, or is not allowed."""
 
 
+class SlurmAbsentError(SlurmRefusedError):
+    """Slurm is not installed on this machine."""
+
+
 class SlurmCalls(Protocol):
     def submit(self, submission: Submission) -> str:
         """The id of the array, whose tasks are numbered from 0."""
@@ -166,10 +170,15 @@ _LIMIT = re.compile(
 )
 
 
+_NAME = re.compile(r"(?:Assoc|QOS|Job)\w+")
+"""Of a limit: Slurm says which one on a line of its own, before what it says of all of them."""
+
+
 def error_of(command: str, said: str) -> SlurmError:
     """From the text on standard error."""
-    line = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "no reason given")
-    text = re.sub(r"^\w+: (?:error: )?", "", line)
+    lines = [re.sub(r"^\w+: (?:error: )?", "", line.strip()) for line in said.splitlines() if line.strip()]
+    text = ": ".join(lines[-2:] if len(lines) > 1 and _NAME.fullmatch(lines[-2]) else lines[-1:])
+    text = text or "no reason given"
     kind: type[SlurmError] = SlurmRefusedError
     if _BUSY.search(said):
         kind = SlurmBusyError
@@ -225,12 +234,16 @@ def parse_job(line: str) -> SlurmJob | None:
     )
 
 
+def _minutes(seconds: float) -> int:
+    return max(1, -(-int(seconds) // 60))
+
+
 class SlurmCommands:
     """Slurm by its commands."""
 
     def submit(self, submission: Submission) -> str:
         time_s = submission.time_s
-        limit = [] if time_s is None else [f"--time={max(1, -(-int(time_s) // 60))}"]
+        limit = [] if time_s is None else [f"--time={_minutes(time_s)}"]
         said = self._call(
             "sbatch",
             "--parsable",
@@ -299,9 +312,10 @@ class SlurmCommands:
         said = self._call("sinfo", "--noheader", "--Node", *named, "--Format=NodeAddr:200")
         return next((line.strip() for line in said.splitlines() if line.strip()), None)
 
-    def expected_wait_s(self, arguments: Sequence[str], script: str) -> float | None:
+    def expected_wait_s(self, arguments: Sequence[str], script: str, time_s: float) -> float | None:
         """Slurm's own estimate for a job that would be submitted now; None: it has none."""
-        said = self._call("sbatch", "--test-only", "--time=60", *arguments, text=script, both=True)
+        limit = f"--time={_minutes(time_s)}"
+        said = self._call("sbatch", "--test-only", limit, *arguments, text=script, both=True)
         found = re.search(r"to start at (\d+)", said)
         return None if found is None else max(0.0, float(found[1]) - time.time())
 
@@ -322,7 +336,7 @@ class SlurmCommands:
     def _call(self, command: str, *arguments: str, text: str = "", both: bool = False) -> str:
         program = shutil.which(command)
         if program is None:
-            raise SlurmRefusedError(
+            raise SlurmAbsentError(
                 f"there is no {command} on this machine, expected one where Slurm is set up"
             )
         try:

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import os
 import statistics
 import time
 from collections.abc import Collection
 
+from elastune.errors import JobError
 from elastune.model.billing import Options
 from elastune.model.distributions import Constant, Distribution, LogNormal
 from elastune.providers.protocol import LiveInstance, UnseenError
-from elastune.providers.slurm.calls import JobPhase, SlurmCommands, SlurmError, SlurmJob, SlurmRefusedError
+from elastune.providers.slurm.calls import (
+    JobPhase,
+    SlurmAbsentError,
+    SlurmCommands,
+    SlurmError,
+    SlurmJob,
+    SlurmRefusedError,
+)
 from elastune.providers.slurm.options import SlurmOptions
-from elastune.providers.slurm.script import job_arguments
+from elastune.providers.slurm.script import SAME, job_arguments
 
 _LEAST_WAITS = 5
 _LEAST_QUEUE_S = 1.0
+_USUAL_TIME_S = 3600.0
 
 
 class SlurmInventory:
@@ -57,18 +68,29 @@ def _live_instance(job: SlurmJob) -> LiveInstance:
     )
 
 
-def expected_queue(options: Options) -> Distribution | None:
+def expected_queue(options: Options, *, cpus: int = 0, gpus: int = 0) -> Distribution | None:
     """How long this user's jobs waited lately, where the site keeps accounts; else Slurm's own estimate for a
-    job submitted now; None: neither is known."""
+    node of so many CPUs and GPUs asked for now; None: neither is known. Raises `JobError` if Slurm would
+    refuse such a job."""
     parsed, calls = SlurmOptions.parse(options), SlurmCommands()
+    if os.environ.get("SLURM_JOB_ID"):
+        return Constant(0.0)  # its machines are there
+    estimate_s: float | None = None
+    try:
+        arguments = job_arguments(parsed, cpus=cpus, gpus=gpus)
+        time_s = min(parsed.time_limit or _USUAL_TIME_S, calls.most_time_s(parsed.partition) or math.inf)
+        estimate_s = calls.expected_wait_s(arguments, "#!/bin/bash\ntrue\n", time_s)
+    except SlurmAbsentError:
+        return None  # a quote on another machine
+    except SlurmRefusedError as error:
+        said = "; ".join(each.removeprefix("--") for each in arguments if not each.startswith(SAME))
+        raise JobError(f"Slurm would refuse a node with {said or 'the usual options'}: {error}") from None
+    except SlurmError:
+        pass
     waits: tuple[float, ...] = ()
     with contextlib.suppress(SlurmError):
         waits = calls.past_waits_s(parsed.partition)
     if len(waits) >= _LEAST_WAITS:
         mean = statistics.fmean(waits)
         return Constant(0.0) if mean < _LEAST_QUEUE_S else LogNormal(mean, max(0.1, statistics.pstdev(waits)))
-    with contextlib.suppress(SlurmError):
-        arguments = job_arguments(parsed, cpus=0, gpus=0)
-        wait_s = calls.expected_wait_s(arguments, "#!/bin/bash\ntrue\n")
-        return None if wait_s is None else Constant(float(round(wait_s)))
-    return None
+    return None if estimate_s is None else Constant(float(round(estimate_s)))

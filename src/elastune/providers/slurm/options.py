@@ -121,8 +121,9 @@ class SlurmOptions(BaseModel):
         return None if found is None else int(found[1] or 1)
 
 
-def quote_price(options: Options) -> Quotation:
-    """Of one node. Without a price, node time costs nothing and is counted all the same."""
+def quote_price(options: Options, slot_gpus: int = 0) -> Quotation:
+    """Of one node, whose slots have so many GPUs. Without a price, node time costs nothing and is counted all
+    the same."""
     parsed = SlurmOptions.parse(options)
     if parsed.price_per_node_hour is not None:
         return Quotation(
@@ -130,11 +131,11 @@ def quote_price(options: Options) -> Quotation:
         )
     if parsed.price_per_gpu_hour is None:
         return Quotation(usd_per_hour=0.0, source="Slurm, no price in cluster.options", as_of="the job")
-    gpus = parsed.gpus_in_gres()
-    if gpus is None:
+    gpus = slot_gpus if parsed.gres is None else parsed.gpus_in_gres()
+    if not gpus:
         raise JobError(
-            "cluster.options.price_per_gpu_hour needs the number of GPUs of a node; expected "
-            "cluster.options.gres, such as gpu:4"
+            "cluster.options.price_per_gpu_hour needs the number of GPUs of a node; expected slots with "
+            "GPUs, such as slot: {gpus: 1}, or cluster.options.gres, such as gpu:4"
         )
     usd = gpus * parsed.price_per_gpu_hour
     return Quotation(usd_per_hour=usd, source=f"Slurm, {gpus} GPUs, cluster.options", as_of="the job")

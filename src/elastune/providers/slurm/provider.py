@@ -173,7 +173,7 @@ class SlurmProvider(BrokeredProvider[JobBroker]):
         if host is None:
             names = ", ".join(self._options.partition) or "of this user"
             raise SlurmRefusedError(f"the partitions {names} have no nodes")
-        self._head = RemoteHead(self._setting, own_address(self._options.address, host))
+        self._head = RemoteHead(self._setting, own_address(self._options.address, host), self._options.ports)
         self._head.open()
         self._ray_link = RayLink()
 

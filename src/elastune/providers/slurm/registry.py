@@ -31,6 +31,15 @@ def queue_jobs(setting: ProviderSetting) -> Provider:
     return SlurmProvider(setting, slot_cpus=cpus, slot_gpus=gpus)
 
 
+def _sized(options: Options) -> tuple[Options, int, int]:
+    """The provider's own options, and the CPUs and GPUs of a node, which a quote adds to them."""
+    sizes = {"slot_cpus": 0, "slot_gpus": 0, "slots_per_node": 1}
+    given = {name: int(options.get(name, usual)) for name, usual in sizes.items()}
+    own = {name: value for name, value in options.items() if name not in sizes}
+    slots = given["slots_per_node"]
+    return own, slots * given["slot_cpus"], slots * given["slot_gpus"]
+
+
 def _open_inventory(_: InventoryScope) -> Inventory:
     from elastune.providers.slurm.inventory import SlurmInventory  # noqa: PLC0415
 
@@ -40,13 +49,15 @@ def _open_inventory(_: InventoryScope) -> Inventory:
 def _quote_price(options: Options) -> Quotation:
     from elastune.providers.slurm.options import quote_price  # noqa: PLC0415
 
-    return quote_price(options)
+    own, _, gpus = _sized(options)
+    return quote_price(own, gpus)
 
 
 def _expected_queue(options: Options) -> Distribution | None:
     from elastune.providers.slurm.inventory import expected_queue  # noqa: PLC0415
 
-    return expected_queue(options)
+    own, cpus, gpus = _sized(options)
+    return expected_queue(own, cpus=cpus, gpus=gpus)
 
 
 ENTRY = ProviderEntry(
@@ -54,6 +65,7 @@ ENTRY = ProviderEntry(
     inventory=_open_inventory,
     quote_price=_quote_price,
     expected_queue=_expected_queue,
+    takes_slots=True,
     # By the second, as Slurm accounts for it. A node looks at its lease every second and then ends Ray.
     billing=BillingRule(minimum_charge_s=0.0, shutdown_s=15.0, least_life_s=30.0),
 )

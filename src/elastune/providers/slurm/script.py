@@ -18,7 +18,7 @@ fail() {{ echo "elastune: failed: $1"; exit "$2"; }}
   fail "$(hostname) cannot read "{spec}": the run is over, or it does not see this folder" {no_folder}
 exec {python} -u -m elastune.providers.remote.node \\
   {spec} "node=${{SLURM_ARRAY_JOB_ID}}_${{SLURM_ARRAY_TASK_ID}}" \\
-  preempted={python}" -m elastune.providers.slurm.grace"
+  preempted={preempted}
 """
 
 
@@ -30,7 +30,12 @@ def job_script(python: str, spec: str, setup: Sequence[str] = ()) -> str:
         spec=shlex.quote(spec),
         no_folder=NO_FOLDER,
         python=shlex.quote(python),
+        preempted=shlex.quote(f"{shlex.quote(python)} -m elastune.providers.slurm.grace"),
     )
+
+
+SAME = ("--nodes=", "--ntasks=", "--no-requeue", "--signal=")
+"""The beginnings of the arguments that do not follow from the job."""
 
 
 def job_arguments(options: SlurmOptions, *, cpus: int, gpus: int) -> list[str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
+import shutil
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -105,6 +108,25 @@ def ssh_command(options: SshOptions, place: str, module: str, *arguments: str) -
         host,
         f"{setup}exec {shlex.join(program)}",
     ]
+
+
+def host_name(options: SshOptions, place: str) -> str:
+    """What a name in ~/.ssh/config stands for; other names as they are."""
+    host = place.partition(":")[0]
+    words = [word for line in options.ssh_options for word in line.split()]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(  # noqa: S603
+            [shutil.which("ssh") or "ssh", "-G", *words, host],
+            capture_output=True,
+            text=True,
+            timeout=10.0,
+            check=True,
+        )
+        for line in done.stdout.splitlines():
+            key, _, value = line.partition(" ")
+            if key == "hostname" and value:
+                return value
+    return host.rpartition("@")[2]
 
 
 def _describe(wrong: Any) -> str:

@@ -19,7 +19,7 @@ from elastune.providers.remote.head import RemoteHead, own_address
 from elastune.providers.remote.node import NodeSpec
 from elastune.providers.remote.pool import PoolProvider
 from elastune.providers.ssh.inventory import write_note
-from elastune.providers.ssh.options import SshOptions, ssh_command
+from elastune.providers.ssh.options import SshOptions, host_name, ssh_command
 
 
 class SshProvider(PoolProvider):
@@ -63,5 +63,5 @@ class SshProvider(PoolProvider):
         )
 
     def make_head(self) -> RemoteHead:
-        first = self.places[0].rpartition("@")[2].partition(":")[0]
-        return RemoteHead(self._setting, own_address(self._options.address, first))
+        first = host_name(self._options, self.places[0])
+        return RemoteHead(self._setting, own_address(self._options.address, first), self._options.ports)

@@ -12,6 +12,7 @@ from elastune.job.policy_choice import ENOUGH_TRIALS
 from elastune.job.search_options import DeclaredSearch, SeerSearch
 from elastune.planning.quote import Quote
 from elastune.policies.seer import SeerOptions
+from elastune.providers.registry import is_elsewhere
 from elastune.wording import either, format_duration, format_usd, plural
 
 if TYPE_CHECKING:
@@ -28,6 +29,11 @@ def quote_warnings(job: Job, quote: Quote | PolicyQuote, *, address: str | None 
         crowding = describe_crowding(quote.peak_nodes * job.cluster.slots_per_node, job.slot.cpus)
         if crowding is not None:
             yield crowding
+    if address is None and is_elsewhere(job.cluster.provider) and "init" not in job.cluster.model_fields_set:
+        yield (
+            "how long nodes boot is not known and counted as 0; expected cluster.init, such as 30s. Runs "
+            "measure it for later quotes"
+        )
     if _decides_while_it_runs(quote) and round(quote.trials) < _wanted(job):
         yield _describe_few(job, quote)
     if _decides_while_it_runs(quote) and _learns_nothing(job, quote):

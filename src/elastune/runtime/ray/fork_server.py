@@ -22,12 +22,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
+from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from elastune.runtime.ray.code_bundle import CodeFolder
 from elastune.runtime.ray.messages import Sealed, WorkerSpec
 
 PR_SET_PDEATHSIG = 1
+OOM_SCORE = Path("/proc/self/oom_score_adj")
 _COMMAND = (sys.executable, "-u", "-m", "elastune.runtime.ray.fork_server")
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -41,6 +43,8 @@ class Surroundings(NamedTuple):
 
     host: str
     niceness: int
+    oom_score: str
+    """How likely a victim a process is when memory is short; empty: not known."""
     folder: str
     environment: Mapping[str, str]
 
@@ -94,6 +98,7 @@ class ForkServer:
         surroundings = Surroundings(
             host=self._host,
             niceness=os.nice(0) + self._niceness,
+            oom_score=_oom_score(),
             folder=os.getcwd(),  # noqa: PTH109  as a word
             environment={**os.environ, **thread_limits(self._sealed.threads)},
         )
@@ -142,6 +147,13 @@ class ForkServer:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+
+
+def _oom_score() -> str:
+    try:
+        return OOM_SCORE.read_text(encoding="ascii")
+    except OSError:
+        return ""
 
 
 def kill(pid: int) -> None:

@@ -58,8 +58,8 @@ class ModelCarrier:
                 pass
             case msg.DropModel(key=key):
                 self._processes.drop_model(key)
-            case msg.Form(model=msg.Model(data=msg.HeldModel() as held)) if not self._processes.has_model(
-                held.key
+            case msg.Form(model=msg.Model(data=msg.HeldModel() as held)) if not self._processes.claim_model(
+                held.key, order.gang
             ):
                 with self._lock:
                     self._awaited.add(order.gang)
@@ -74,7 +74,7 @@ class ModelCarrier:
 
     def _fetch_and_order(self, slot: int, form: msg.Form, held: msg.HeldModel) -> None:
         try:
-            self._take(slot, held)
+            self._take(slot, held, claimed_by=form.gang)
         except Exception as error:  # noqa: BLE001  Ray raises many kinds: the node that had it is gone
             if form.model is not None and form.model.visits:
                 self._report_lost(form, error)
@@ -84,6 +84,8 @@ class ModelCarrier:
             if form.gang in self._awaited:
                 self._awaited.discard(form.gang)
                 self._processes.order(slot, form)
+            else:  # it was dissolved meanwhile
+                self._processes.unclaim_model(form.gang)
 
     def _report_lost(self, form: msg.Form, error: Exception) -> None:
         """After the loss of the node: then the visit continues from a state that still exists."""
@@ -95,8 +97,9 @@ class ModelCarrier:
         with contextlib.suppress(Exception):  # fetched again, or reported, when it is needed
             self._take(slot, held)
 
-    def _take(self, slot: int, held: msg.HeldModel) -> None:
-        self._processes.take_copy(held.key, slot, held.size, functools.partial(fetch, held))
+    def _take(self, slot: int, held: msg.HeldModel, claimed_by: msg.GangId | None = None) -> None:
+        """Two models for one slot may be under way at once; what is claimed stays when the other arrives."""
+        self._processes.take_copy(held.key, slot, held.size, functools.partial(fetch, held), claimed_by)
 
     def _is_awaited(self, gang: msg.GangId) -> bool:
         with self._lock:

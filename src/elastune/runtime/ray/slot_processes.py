@@ -141,7 +141,23 @@ class SlotProcesses:
         with self._lock:
             return key in self._models
 
-    def take_copy(self, key: msg.GangId, slot: int, size: int, fill: Callable[[memoryview], None]) -> None:
+    def claim_model(self, key: msg.GangId, gang: msg.GangId) -> bool:
+        """Keep a model for a visit that is to come, whatever else is fetched; False: it is not here."""
+        with self._lock:
+            return self._models.read(key, gang) is not None
+
+    def unclaim_model(self, gang: msg.GangId) -> None:
+        with self._lock:
+            self._release(gang)
+
+    def take_copy(
+        self,
+        key: msg.GangId,
+        slot: int,
+        size: int,
+        fill: Callable[[memoryview], None],
+        claimed_by: msg.GangId | None = None,
+    ) -> None:
         """A model from another node, for this slot; `fill` writes its bytes."""
         with self._lock:
             segment = self._models.reserve(size)
@@ -153,6 +169,8 @@ class SlotProcesses:
             raise
         with self._lock:
             self._models.add_copy(key, slot, segment)
+            if claimed_by is not None:
+                self._models.read(key, claimed_by)
 
     def drop_model(self, key: msg.GangId) -> None:
         with self._lock:

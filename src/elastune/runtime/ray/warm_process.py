@@ -19,9 +19,10 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from typing import NoReturn
 
 from elastune.runtime.ray import fork_server
 from elastune.runtime.ray.messages import WarmAddress
@@ -75,11 +76,14 @@ def main(arguments: Sequence[str]) -> None:
     """Started as `python -m elastune.runtime.ray.warm_process <listener> <driver> <pid of the driver>`."""
     listener, driver, parent = map(int, arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel removes the fork servers that have ended
     _die_with(parent)
     doors = _Doors(socket.socket(fileno=listener), Connection(driver))
     paths, preload = doors.driver.recv()
+    before = dict(os.environ)
     fork_server.prepare(paths, preload)
+    set_by_imports = {name: value for name, value in os.environ.items() if before.get(name) != value}
+    # The kernel removes the fork servers that have ended. Not earlier: imports may run commands.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         readable, _, _ = select.select([doors.listener.fileno(), doors.driver.fileno()], [], [])
         if doors.driver.fileno() in readable:
@@ -87,7 +91,7 @@ def main(arguments: Sequence[str]) -> None:
         asking, _ = doors.listener.accept()
         with asking:
             if _is_of_our_user(asking) and not os.fork():
-                _become_fork_server(asking, doors)
+                _become_fork_server(asking, doors, set_by_imports)
 
 
 def _die_with(parent: int) -> None:
@@ -105,7 +109,7 @@ def _is_of_our_user(asking: socket.socket) -> bool:
     return bool(user == os.getuid())
 
 
-def _become_fork_server(asking: socket.socket, doors: _Doors) -> None:
+def _become_fork_server(asking: socket.socket, doors: _Doors, set_by_imports: Mapping[str, str]) -> NoReturn:
     """In the child; never returns."""
     try:
         os.setsid()
@@ -119,7 +123,11 @@ def _become_fork_server(asking: socket.socket, doors: _Doors) -> None:
         channel = Connection(asking.detach())
         surroundings: fork_server.Surroundings = pickle.loads(channel.recv_bytes())  # noqa: S301  from our node
         os.environ.clear()
-        os.environ.update(surroundings.environment)
+        os.environ.update({**surroundings.environment, **set_by_imports})
+        with contextlib.suppress(
+            OSError
+        ):  # Ray's score of its workers, which are to be ended before the driver
+            fork_server.OOM_SCORE.write_text(surroundings.oom_score, encoding="ascii")
         os.chdir(surroundings.folder)
         os.nice(max(0, surroundings.niceness - os.nice(0)))
         fork_server.serve(channel, surroundings.host)

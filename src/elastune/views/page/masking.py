@@ -15,11 +15,12 @@ _KEY = re.compile(
 )
 # Names of secrets, which are no secrets.
 _NAMES = frozenset({"token_secret"})
-_IN_URL = re.compile(r"(?P<before>[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]*):[^\s/@]+@")
+# Words are matched from their beginning alone, else a long one without a match takes minutes.
+_IN_URL = re.compile(r"(?<![a-zA-Z0-9+.-])(?P<before>[a-zA-Z0-9+.-]+://[^\s/:@]*):[^\s/@]+@")
 # As in the lines of a shell script: export API_KEY=...
 _ASSIGNED = re.compile(r"(?P<name>\b[A-Za-z_][A-Za-z0-9_]*)=(?P<value>[^\s'\"]+|'[^']*'|\"[^\"]*\")")
-# A key and its value somewhere in a line.
-_LINE = re.compile(r"(?P<before>.*?[\"']?(?P<key>[\w.-]+)[\"']?\s*:\s+)(?P<value>\S.*)")
+# A key before its value, somewhere in a line.
+_KEYED = re.compile(r"(?<![\w.-])(?P<key>[\w.-]+)(?:[\"']\s*:\s*|\s*:\s+)(?=\S)")
 
 
 def masked(value: object) -> object:
@@ -36,8 +37,12 @@ def masked(value: object) -> object:
 
 
 def _masked_key(key: str, value: object) -> object:
-    is_told = _KEY.search(key) and key not in _NAMES and isinstance(value, str | int | float)
+    is_told = _tells(key) and isinstance(value, str | int | float)
     return HIDDEN if is_told and not isinstance(value, bool) else masked(value)
+
+
+def _tells(key: str) -> bool:
+    return _KEY.search(key) is not None and key not in _NAMES
 
 
 def _unassigned(found: re.Match[str]) -> str:
@@ -45,11 +50,10 @@ def _unassigned(found: re.Match[str]) -> str:
 
 
 def _masked_line(line: str) -> str:
-    """Of a text that is no job, where only lines tell what belongs to a key."""
-    found = _LINE.match(line)
-    if found and _masked_key(found["key"], found["value"]) == HIDDEN:
-        return f"{found['before']}{HIDDEN}"
-    return str(masked(line))
+    """Of a text that is no job, where only lines tell what belongs to a key: all after the first such key."""
+    ends = (found.end() for found in _KEYED.finditer(line) if _tells(found["key"]))
+    end = next(ends, None)
+    return str(masked(line)) if end is None else f"{masked(line[:end])}{HIDDEN}"
 
 
 def masked_text(text: str) -> str:

@@ -18,8 +18,8 @@ def render_machines(found: MachineOffers) -> RenderableType:
         Column("slots", lambda offer: offer.slots, str),
         Column("most nodes", lambda offer: offer.max_nodes, str),
         Column("per hour", lambda offer: offer.usd_per_hour, format_price),
-        Column("wait", lambda offer: offer.wait_s, format_duration),
-        Column("boot", lambda offer: offer.boot_s, format_duration),
+        Column("wait", lambda offer: _seconds(offer, offer.wait_s), format_duration),
+        Column("boot", lambda offer: _seconds(offer, offer.boot_s), format_duration),
     ]
     if any(offer.interruptions_per_hour for offer in offers):
         columns.append(Column("lost/h", lambda offer: offer.interruptions_per_hour, lambda rate: f"{rate:g}"))
@@ -27,6 +27,10 @@ def render_machines(found: MachineOffers) -> RenderableType:
     problems = [f"{offer.kind}: {offer.problem}" for offer in offers if offer.problem]
     table = make_table(columns, offers, tone=_tone, title="Machines", notes=(*sources, *problems))
     return stacked([terminal_table(table)])
+
+
+def _seconds(offer: MachineOffer, known: float | None) -> float | str | None:
+    return "not known" if known is None and not offer.problem else known
 
 
 def _tone(offer: MachineOffer) -> Tone:
