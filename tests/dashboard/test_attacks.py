@@ -20,6 +20,7 @@ from elastune.journal.run_folders import find_run
 from elastune.views.page.masking import HIDDEN, masked, masked_text
 from tests.dashboard.recorded import Recorded
 from tests.dashboard.sites import Served, served
+from tests.runs.checked_run import job_of
 from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.xdist_group("dashboard")
@@ -143,6 +144,26 @@ def test_a_job_that_would_fill_the_memory_breaks_no_page(copied: Path, recorded:
         reply = dashboard.post("/api/quote", {"text": text, "changes": {}})
         assert reply.status == 400
         assert "a bug of Elastune" not in reply.text
+
+
+@pytest.mark.parametrize("algorithm", ["sha", "asha", "random"])
+def test_a_quote_and_a_preview_run_no_code_of_the_job(tmp_path: Path, algorithm: str) -> None:
+    """A job may be that of another person's run."""
+    ran = tmp_path / "ran"
+    (tmp_path / "evil.py").write_text(
+        f"open({str(ran)!r}, 'w').close()\ndef f(config, iteration): return 1.0\n"
+    )
+    job = job_of(
+        None,
+        trainable=f"{tmp_path}/evil.py:f",
+        search={"algorithm": algorithm, "trials": 4, "max_iterations": 4},
+        deadline="1h",
+    )
+    with served(tmp_path / "runs", folder=tmp_path) as dashboard:
+        for path in ("/api/quote", "/api/job", "/api/start"):
+            reply = dashboard.post(path, {"text": yaml.safe_dump(job.to_dict()), "changes": {}})
+            assert reply.status == 200, reply.text
+    assert not ran.exists()
 
 
 def test_a_pipe_in_place_of_a_file_is_not_waited_for(copied: Path) -> None:

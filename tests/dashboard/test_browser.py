@@ -304,7 +304,7 @@ def test_a_real_run_is_watched_extended_and_stopped_from_the_page(browser: Brows
             page.show("log", "pre")
             page.show("trials", "tbody tr")
             with page.page.expect_download() as download:
-                page.page.click("text=Download the best model")
+                page.page.click("#trials >> text=Download the best model")
             assert Path(download.value.path()).read_bytes().startswith(b"PK")
             assert page.troubles == []
     finally:
