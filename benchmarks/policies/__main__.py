@@ -11,7 +11,17 @@ import functools
 import sys
 from pathlib import Path
 
-from benchmarks.policies import allocation, entrance, page, profiling, real, sensitivity, speculative, tables
+from benchmarks.policies import (
+    allocation,
+    decisions,
+    entrance,
+    page,
+    profiling,
+    real,
+    sensitivity,
+    speculative,
+    tables,
+)
 from benchmarks.policies.contestants import CONTESTANTS
 from benchmarks.policies.curves import NoDataError, held_out_tables, real_tables, surrogate_tables
 from benchmarks.policies.scaling import BATCHES
@@ -28,6 +38,7 @@ SEEDS = {
     "profiling": 100,
     "sensitivity": 100,
     "tables": 20,
+    "decisions": 3,
     "real": 5,
 }
 RUN = {
@@ -60,6 +71,9 @@ def options_parser() -> argparse.ArgumentParser:
     some.add_argument("--results", type=Path, help="where results are kept, one file per contestant")
     some.add_argument("--write", type=Path, default=RESULTS / "policies", help="where reports are written")
     some.add_argument("--report-only", action="store_true", help="no further runs")
+    some.add_argument(
+        "--name", default="tables", help="what the files and sections of this comparison begin with"
+    )
     some.add_argument("--page", type=Path, help="write the tables into the marked sections of this page")
     return parser
 
@@ -91,13 +105,20 @@ def main(arguments: list[str]) -> None:
         return Effort(seeds=options.seeds or SEEDS[name], processes=options.processes)
 
     compare = functools.partial(tables.run, effort=effort("tables"), choice=choice_of(options))
-    experiments: dict[str, Experiment] = {
-        **{name: functools.partial(run, effort=effort(name)) for name, run in RUN.items()},
-        "tables": compare if options.page is None else page.filling(compare, options.page),
+    into_page: dict[str, Experiment] = {
+        "tables": page.renamed(compare, options.name),
+        "decisions": functools.partial(decisions.run, repeats=effort("decisions").seeds),
         "real": functools.partial(
-            real.run, seeds=effort("real").seeds, results=options.results or tables.DEFAULT_RESULTS
+            real.run,
+            seeds=effort("real").seeds,
+            results=options.results or tables.DEFAULT_RESULTS,
+            policies=_names(options.contestants) if options.contestants else real.POLICIES,
+            measures=not options.report_only,
         ),
     }
+    if options.page is not None:
+        into_page = {name: page.filling(run, options.page) for name, run in into_page.items()}
+    experiments = {name: functools.partial(run, effort=effort(name)) for name, run in RUN.items()} | into_page
     try:
         run_named(experiments, options.write, names or [name for name in experiments if name != "real"])
     except (NoDataError, ValueError) as reason:

@@ -104,9 +104,8 @@ class Evidence:
         """The scaling law with the most cells: factors are varied one at a time."""
         return max(self.values_of("law"), key=lambda law: len(self.cells_of(law)))
 
-    @property
-    def seeds(self) -> int:
-        return len({key.seed for key in self.keys})
+    def seeds_of(self, law: str, cell: str) -> int:
+        return len({key.seed for key in self.keys if (key.law, key.cell) == (law, cell)})
 
     def regret(self, name: str, tables: Collection[str], **only: str) -> Estimate:
         """On these tables; `only` names a law or a cell."""
@@ -151,11 +150,12 @@ class Evidence:
     def _by_table(
         self, value: Callable[[Key], float], tables: Collection[str], only: Mapping[str, str]
     ) -> dict[str, float]:
-        values: dict[str, list[float]] = defaultdict(list)
+        """All laws and cells of a table count the same, however many seeds they have."""
+        values: dict[str, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
         for key in self.keys:
             if key.table in tables and all(getattr(key, part) == wanted for part, wanted in only.items()):
-                values[key.table].append(value(key))
-        return {table: fmean(each) for table, each in values.items()}
+                values[key.table][key.law, key.cell].append(value(key))
+        return {table: fmean(map(fmean, each.values())) for table, each in values.items()}
 
     def _estimate(
         self, value: Callable[[Key], float], tables: Collection[str], only: Mapping[str, str]
@@ -164,13 +164,20 @@ class Evidence:
         if not means.size:
             return Estimate(mean=math.nan, low=math.nan, high=math.nan, se=math.nan)
         low, high = bootstrap(means)
-        seeds: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        return Estimate(mean=float(means.mean()), low=low, high=high, se=self._error(value, tables, only))
+
+    def _error(
+        self, value: Callable[[Key], float], tables: Collection[str], only: Mapping[str, str]
+    ) -> float:
+        """The standard error over seeds. Errors of cells are averaged, as if luck was the same in all: the
+        same rows are drawn first. NaN if a cell has one seed."""
+        cells: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
         for key in self.keys:
             if key.table in tables and all(getattr(key, part) == wanted for part, wanted in only.items()):
-                seeds[key.seed][key.table].append(value(key))
-        by_seed = [fmean(fmean(each) for each in seed.values()) for seed in seeds.values()]
-        se = stdev(by_seed) / math.sqrt(len(by_seed)) if len(by_seed) > 1 else math.nan
-        return Estimate(mean=float(means.mean()), low=low, high=high, se=se)
+                cells[key.law, key.cell][key.seed].append(value(key))
+        if any(len(seeds) < 2 for seeds in cells.values()):
+            return math.nan
+        return fmean(stdev(map(fmean, seeds.values())) / math.sqrt(len(seeds)) for seeds in cells.values())
 
 
 def _on_all_tables(keys: set[Key]) -> set[Key]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.reporting import Experiment, Report, Table, Track
@@ -26,6 +27,23 @@ def filled(text: str, tables: Mapping[str, Table]) -> str:
         return f"{found[1]}{body.strip()}\n{found[3]}"
 
     return _SECTION.sub(fill, text)
+
+
+def renamed(experiment: Experiment, name: str) -> Experiment:
+    """The same experiment, whose tables and figures begin with this name instead of `tables`."""
+
+    def run(track: Track) -> Report:
+        report = experiment(track)
+        return Report(
+            tables=tuple(replace(each, name=_renamed(each.name, name)) for each in report.tables),
+            figures={_renamed(each, name): figure for each, figure in report.figures.items()},
+        )
+
+    return run
+
+
+def _renamed(written: str, name: str) -> str:
+    return name + written.removeprefix("tables")
 
 
 def filling(experiment: Experiment, page: Path) -> Experiment:

@@ -7,6 +7,8 @@ other work on the machine meets all of them alike. Results are appended to a fil
 repeated.
 
 `python -m benchmarks.policies real --seeds 1` is the short version. Figures to cite need an idle machine.
+With `--contestants forecast` and so on, several policies run at the same time in processes of their own, each
+with a profile that it has measured under that load.
 """
 
 from __future__ import annotations
@@ -80,13 +82,15 @@ def job_of(policy: str, measured: Job, seed: int) -> Job:
     )
 
 
-def measure(track: Track, *, seeds: int, policies: Sequence[str], results: Path) -> list[RealResult]:
-    """Every run that is not in the file yet; returns all that are."""
+def measure(
+    track: Track, *, seeds: int, policies: Sequence[str], results: Path, adds: bool = True
+) -> list[RealResult]:
+    """Every run that is not in the file yet, if it may add some; returns all that are."""
     file = results / "real.jsonl"
     found = read(file)
     known = {(each.policy, each.seed) for each in found}
     missing = [(seed, name) for seed in range(seeds) for name in policies if (name, seed) not in known]
-    if missing:
+    if missing and adds:
         with tempfile.TemporaryDirectory() as folder:
             job = real_job(os.cpu_count() or 1)
             patient = job.model_copy(update={"deadline": _MEASURING_S})
@@ -118,8 +122,15 @@ def _run(job: Job, policy: str, seed: int, folder: Path) -> RealResult:
     )
 
 
-def run(track: Track = silently, *, seeds: int, results: Path) -> Report:
-    measured = measure(track, seeds=seeds, policies=POLICIES, results=results)
+def run(
+    track: Track = silently,
+    *,
+    seeds: int,
+    results: Path,
+    policies: Sequence[str] = POLICIES,
+    measures: bool = True,
+) -> Report:
+    measured = measure(track, seeds=seeds, policies=policies, results=results, adds=measures)
     return Report(tables=(summary_table(measured), _runs(measured)))
 
 

@@ -88,10 +88,16 @@ NOTHING = Outcome(best=None, last=None, best_iterations=0, trials=0, iterations=
 """Of a job whose policy finds no room in its limits."""
 
 
-def run_once(setup: RunSetup, seed: int, constants: Mapping[str, float] = NO_CONSTANTS) -> Outcome:
-    """`constants` of `forecast` that are changed."""
+def unrecorded(setup: RunSetup, seed: int) -> Simulation:
+    """Not started yet; it keeps no journal."""
     simulation = Simulation(setup, seed=seed, journal=MemoryJournal(keeps_lines=False), record=unnamed(setup))
     simulation.driver = UnrecordedDriver(simulation.core, simulation.writer)
+    return simulation
+
+
+def run_once(setup: RunSetup, seed: int, constants: Mapping[str, float] = NO_CONSTANTS) -> Outcome:
+    """`constants` of `forecast` that are changed."""
+    simulation = unrecorded(setup, seed)
     state, policy = simulation.core.state, simulation.core.policy
     if constants and isinstance(policy, ForecastPolicy):
         policy.shape = replace(policy.shape, **constants)

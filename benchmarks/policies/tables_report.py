@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from statistics import fmean
 
@@ -87,7 +88,7 @@ def describe(evidence: Evidence) -> str:
     few = [f"{name} ({count} runs)" for name, count in evidence.left_out.items()]
     return (
         f"{len(tables)} tables that no constant was chosen on; scaling of {', '.join(laws)}; cells "
-        f"{', '.join(_cells(evidence))}; {evidence.seeds} seeds, the same for all; {runs:,} runs each."
+        f"{', '.join(_cells(evidence))}; {_seeds(evidence)}, the same for all; {runs:,} runs each."
         + (f" Measured with {len(codes)} versions of the code." if len(codes) > 1 else "")
         + (f" Too few runs to be compared: {', '.join(few)}." if few else "")
     )
@@ -200,6 +201,18 @@ def _variants(evidence: Evidence) -> Table:
         header=("variant", "regret %", "without the change", "gain", "95 % interval", "se of seeds"),
         rows=tuple(rows),
     )
+
+
+def _seeds(evidence: Evidence) -> str:
+    """Those of each cell, where they differ."""
+    counts = defaultdict[int, list[str]](list)
+    for law in evidence.values_of("law"):
+        of = "" if law == evidence.main_law else f" ({law})"
+        for cell in sorted(evidence.cells_of(law), key=Terms.parse):
+            counts[evidence.seeds_of(law, cell)].append(cell + of)
+    if len(counts) <= 1:
+        return f"{next(iter(counts), 0)} seeds"
+    return "; ".join(f"{seeds} seeds in {', '.join(counts[seeds])}" for seeds in sorted(counts, reverse=True))
 
 
 def _cells(evidence: Evidence) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.policies import allocation, entrance, profiling, real, sensitivity, speculative
+from benchmarks.policies import allocation, decisions, entrance, profiling, real, sensitivity, speculative
 from benchmarks.policies.ablation import Case, measure
 from benchmarks.policies.averages import average, difference
 from benchmarks.policies.real import RealResult
@@ -44,6 +44,14 @@ def test_slots_for_the_best_help_where_training_scales_and_else_do_no_harm() -> 
 def test_every_ablation_runs(cases: list[Case]) -> None:
     ablation = measure(cases, Effort(seeds=1), silently)
     assert all(ablation.scores(case.setting, case.variant)[0] > 0.0 for case in cases)
+
+
+def test_every_decision_of_a_run_is_timed() -> None:
+    for policy in decisions.POLICIES:
+        timing = decisions.measure(policy, 60, repeats=1)
+        assert timing.trials >= 4, policy
+        assert len(timing.decisions) > timing.trials, policy
+        assert 0.0 < max(timing.decisions) < sum(timing.decisions) < timing.seconds, policy
 
 
 def test_processes_change_nothing() -> None:

@@ -29,13 +29,14 @@ from benchmarks.policies.curves import (
 )
 from benchmarks.policies.evidence import Evidence, bootstrap
 from benchmarks.policies.outside import PEERS, play, race
-from benchmarks.policies.page import filled
+from benchmarks.policies.page import filled, renamed
 from benchmarks.policies.results import Key, Result, ResultFiles
 from benchmarks.policies.scaling import Law, load_laws
 from benchmarks.policies.settings import Setting, Terms, all_cells
 from benchmarks.policies.simulating import Effort, simulate
 from benchmarks.policies.tables import Field, measure
 from benchmarks.policies.tables_report import report
+from benchmarks.reporting import silently
 from elastune.core import events
 from elastune.core.events import AnyEvent, Row
 from elastune.core.policy import Policy, Vetoed
@@ -310,6 +311,23 @@ def test_only_runs_that_all_have_are_compared() -> None:
     assert evidence.regret("a", ["t"]).mean == pytest.approx(11.0)
     assert evidence.regret("a", ["t"]).se == pytest.approx(1.0 / np.sqrt(3))
     assert evidence.rank("a", ["a", "b"], ["t"]) == 1.0
+
+
+def test_cells_count_the_same_however_many_seeds_they_have() -> None:
+    runs = [result("a", "t", seed, 10.0, cell="1x4") for seed in range(6)]
+    runs += [result("a", "t", seed, 30.0 + 2 * seed, cell="1x64") for seed in range(2)]
+    evidence = Evidence.of(runs)
+    assert evidence.regret("a", ["t"]).mean == pytest.approx(20.5)
+    assert evidence.regret("a", ["t"]).se == pytest.approx(0.5)  # half of that of the second cell
+    (note,) = (each.note for each in report(evidence).tables if each.name == "tables")
+    assert "6 seeds in 1x4; 2 seeds in 1x64, the same for all; 8 runs each" in note
+
+
+def test_a_second_comparison_has_sections_of_its_own() -> None:
+    evidence = Evidence.of([result("a", "t", 0, 10.0), result("b", "t", 0, 20.0)])
+    found = renamed(lambda track: report(evidence), "outside")(silently)
+    assert {each.name for each in found.tables} >= {"outside", "outside-leads", "outside-cells"}
+    assert set(found.figures) == {"outside", "outside-budgets"}
 
 
 def test_seeds_that_lack_a_table_are_left_out() -> None:

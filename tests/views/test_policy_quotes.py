@@ -127,7 +127,7 @@ def test_the_same_question_is_simulated_once_and_another_one_anew() -> None:
 def test_forecast_says_before_the_run_how_it_divides_time_and_money_and_what_a_dollar_buys() -> None:
     quote = quoted(search={"algorithm": "forecast"})
     text = shown(quote)
-    assert "60% of the money for new trials, each at first 5 iterations on 1 slot" in text
+    assert "60% of the money for new trials, each at first 1 iteration on 1 slot" in text
     assert "the winner can reach" in text
     assert "each $1.00 buys 12 iterations on 1 slot" in text  # $60 per hour, 5 s each
     assert quote.to_dict()["intentions"] == list(quote.intentions)

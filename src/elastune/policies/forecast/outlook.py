@@ -25,7 +25,8 @@ _LEAST_S = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The constants of `forecast`. They were chosen on three tables of learning curves (docs/policies.md)."""
+    """The constants of `forecast`, chosen on three tables of learning curves and the synthetic function
+    (docs/policies.md)."""
 
     exploring_time: float = 0.25
     """Share of the time for the first part."""
@@ -38,7 +39,7 @@ class Shape:
     """How steeply shares fall with the rank; 1 leaves too little for the best where money is short."""
     least_efficiency: float = 0.7
     """A gang of the winner is no wider than with this part of the efficiency of the smallest."""
-    most_rungs: float = 64.0
+    most_rungs: float = 1024.0
     """The longest training has at most so many times the iterations of the first rung."""
 
 
