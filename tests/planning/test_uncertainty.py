@@ -15,6 +15,7 @@ from elastune.model.distributions import Constant, LogNormal
 from elastune.model.limits import Limits, Objective
 from elastune.model.profile import Profile, Speedup
 from elastune.model.stages import Stage
+from elastune.planning.planners import labels
 from elastune.planning.planners.exact import plan_exact
 from elastune.planning.planners.lower_bound import lower_bound
 from elastune.planning.prediction.draws import Draws
@@ -47,6 +48,38 @@ def test_it_is_as_cheap_as_brute_force_on_the_same_samples(workload: Workload, d
     assert solution.outcome.mean_cost_usd <= best * SHORTFALL
     assert solution.lower_bound is not None
     assert solution.lower_bound <= best * 1.01
+
+
+@pytest.mark.parametrize("objective", Objective)
+def test_a_search_with_many_labels_is_coarse_at_first_and_finds_the_same(
+    objective: Objective, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workload = Workload(
+        stages=(
+            Stage(trials=16, iterations=4),
+            Stage(trials=4, iterations=16),
+            Stage(trials=1, iterations=40),
+        ),
+        profile=Profile(
+            iteration=LogNormal(10.0, 2.0),
+            speedup=Speedup.of({2: 1.8, 4: 3.2}),
+            spread=0.3,
+            startup=Constant(5.0),
+        ),
+        cluster=ClusterTerms(
+            slots_per_node=2, max_nodes=12, price_per_hour=36.0, minimum_charge_s=60.0, init=Constant(20.0)
+        ),
+    )
+    case = make_case(workload, objective=objective)
+    by_cost = objective is Objective.COST
+    case = replace(case, limits=Limits(deadline_s=600.0) if by_cost else Limits(budget_usd=16.0))
+    usual = plan_exact(case)
+    monkeypatch.setattr(labels, "FEW_LABELS", 20)
+    large = plan_exact(case)
+    assert usual is not None
+    assert large is not None
+    assert case.limits.keep(large.outcome)
+    assert case.value(large.outcome)[0] <= case.value(usual.outcome)[0] * 1.001
 
 
 @given(uncertain_workloads(most_nodes=4), st.data())

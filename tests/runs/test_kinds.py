@@ -185,3 +185,51 @@ def test_an_offer_is_made_with_the_best_kind() -> None:
     assert prepared.setup.job.cluster.kinds == ()
     assert prepared.setup.terms.cluster.price_per_hour == 3.0
     assert prepared.setup.job.to_dict()["cluster"] == job.of_kind(job.cluster.kinds[1]).to_dict()["cluster"]
+
+
+def test_what_is_proven_holds_for_the_plans_of_the_kind_that_is_named() -> None:
+    """The other one has cheaper plans, which interruptions would break."""
+    rough = kind("rough", 2.0, interruptions_per_hour=12, init="60s")
+    quote = elastune.plan(job_of(rough, kind("calm", 3.0, init="60s"), deadline="8m"))
+    assert quote.optimal
+    assert quote.kinds[0].cost is not None
+    assert quote.kinds[0].cost < quote.cost
+    line = next(line for line in shown(quote).splitlines() if line.startswith("how good"))
+    assert "on calm, optimal" in line
+
+
+def test_the_best_of_all_kinds_is_called_so_if_all_have_a_plan() -> None:
+    both = shown(elastune.plan(job_of(FAST, CHEAP)))
+    assert "optimal: no plan that keeps the limits is cheaper (latencies are constant), on any kind" in (
+        " ".join(both.split())
+    )
+    assert "on cheap, optimal" in shown(elastune.plan(job_of(FAST, CHEAP, SLOW)))
+
+
+def test_the_bound_of_a_noisier_kind_counts_too() -> None:
+    noisy = kind("noisy", 2.7)
+    noisy["profile"] = {"iteration": {"mean": "60s", "sd": "40s"}, "spread": 0.5, "speedup": SPEEDUP}
+    calm = kind("calm", 3.0)
+    calm["profile"] = {"iteration": {"mean": "60s", "sd": "1s"}, "speedup": SPEEDUP}
+    quote = elastune.plan(job_of(noisy, calm, deadline="10m"), samples=512)
+    assert chosen(quote) == "calm"
+    least = quote.bound_on_any_kind
+    assert least is not None
+    assert quote.lower_bound is not None
+    assert least < quote.lower_bound
+    assert "on any kind none below" in " ".join(shown(quote).split())
+
+
+def test_a_frontier_is_that_of_one_kind() -> None:
+    """The faster one has faster plans than any of these."""
+    text = " ".join(shown(elastune.plan(job_of(FAST, CHEAP), frontier=True, compare=True)).split())
+    assert "Time against money on cheap:" in text
+    assert "All planners under the same limits on cheap" in text
+
+
+def test_a_kind_that_exceeds_a_limit_does_not_change_how_the_others_are_compared() -> None:
+    """Without the deadline that it may exceed, it is planned to be fast; the others to be cheap."""
+    limits = {"deadline": "20m", "budget": 50, "may_exceed": "deadline"}
+    small = kind("small", 3.0, max_nodes=1)
+    assert prepare_best_kind(job_of(FAST, small, **limits)).job.cluster.price_per_hour == 3.0
+    assert prepare_best_kind(job_of(FAST, small, SLOW, **limits)).job.cluster.price_per_hour == 3.0

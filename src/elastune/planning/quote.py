@@ -65,6 +65,9 @@ class ReplannedMeans:
     simulations: int
     jct_seconds: float
     cost: float
+    jct_seconds_range: tuple[float, float]
+    cost_range: tuple[float, float]
+    """Nine of ten simulated runs are within `jct_seconds_range`, and nine of ten within `cost_range`."""
 
     def to_dict(self) -> dict[str, object]:
         return asdict(self)
@@ -118,6 +121,9 @@ class KindQuote:
     keeps: bool  # the limits, at the confidence of the job
     why_not: str = ""
     chosen: bool = False
+    objective: Objective | None = None  # of its plan; None: it has none
+    lower_bound: float | None = None
+    """On the mean of the objective, as in `Quote`, of plans on this kind; None: nothing is proven."""
 
     @property
     def expected_cost(self) -> float:
@@ -142,6 +148,7 @@ class KindQuote:
             "keeps_limits": self.keeps,
             "why_not": self.why_not or None,
             "chosen": self.chosen,
+            **({} if self.lower_bound is None else {"lower_bound": self.lower_bound}),
         }
 
 
@@ -197,7 +204,8 @@ class Quote:
     cost_quantile: float
     optimal: bool
     lower_bound: float | None
-    """On the mean of the objective: dollars for `cost`, seconds for `time`."""
+    """On the mean of the objective: dollars for `cost`, seconds for `time`. As `optimal`, of plans on the
+    chosen kind of node, if there are `kinds`."""
     brackets: tuple[BracketQuote, ...]
     static: Forecast | None
     """The best cluster of fixed size under the same limits; None if no such cluster keeps them."""
@@ -225,6 +233,18 @@ class Quote:
     @property
     def peak_nodes(self) -> int:
         return sum(bracket.plan.peak_nodes for bracket in self.brackets)
+
+    @property
+    def kind(self) -> KindQuote | None:
+        """The chosen kind of node, if the job has a choice."""
+        return next((kind for kind in self.kinds if kind.chosen), None)
+
+    @property
+    def bound_on_any_kind(self) -> float | None:
+        """As `lower_bound`, of plans on all kinds of nodes; None: nothing is proven of one of them."""
+        alike = [kind for kind in self.kinds if kind.objective is self.objective]
+        bounds = [kind.lower_bound for kind in alike if kind.lower_bound is not None]
+        return min(bounds) if bounds and len(bounds) == len(self.kinds) else None
 
     @property
     def is_thinly_sampled(self) -> bool:

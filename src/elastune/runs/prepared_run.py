@@ -53,7 +53,6 @@ def choose_kind(
     """`prepare` prepares a job of one kind. Raises `InfeasibleError` if no kind keeps the limits."""
     compared: list[KindQuote] = []
     feasible: dict[str, tuple[Job, T]] = {}
-    by_time = job.deadline is None and job.budget is not None
     for kind in job.cluster.kinds:
         plain = with_price(job.of_kind(kind))
         try:
@@ -62,17 +61,24 @@ def choose_kind(
             compared.append(_kind_quote(kind.name, plain, None, str(error).splitlines()[0]))
             continue
         quote = quote_of(prepared)
-        by_time = by_time or (isinstance(quote, Quote) and quote.objective is Objective.TIME)
         feasible[kind.name] = (plain, prepared)
         compared.append(_kind_quote(kind.name, plain, quote, ", ".join(_shortfalls(plain, quote))))
     if not feasible:
         reasons = "\n".join(f"  {each.name}: {each.why_not}" for each in compared)
         raise InfeasibleError(f"no kind of node keeps the limits:\n{reasons}")
     quoted = [each for each in compared if each.name in feasible]
+    only_budget = job.deadline is None and job.budget is not None
+    by_time = only_budget or _are_planned_for_time(quoted)
     best = min(_worthwhile(quoted), key=lambda each: _rank(each, by_time=by_time))
     plain, prepared = feasible[best.name]
     kinds = tuple(replace(each, chosen=each is best) for each in compared)
     return Chosen(job=plain, prepared=prepared, kinds=kinds)
+
+
+def _are_planned_for_time(kinds: Sequence[KindQuote]) -> bool:
+    """A kind whose plan exceeds a limit, because it may, can have another objective than the others."""
+    keeping = [kind for kind in kinds if kind.keeps] or kinds
+    return all(kind.objective is Objective.TIME for kind in keeping)
 
 
 def _worthwhile(kinds: Sequence[KindQuote]) -> Sequence[KindQuote]:
@@ -104,6 +110,8 @@ def _kind_quote(name: str, job: Job, quote: Quote | PolicyQuote | None, why_not:
         iterations=iterations,
         keeps=quote is not None and not why_not,
         why_not=why_not,
+        objective=quote.objective if isinstance(quote, Quote) else None,
+        lower_bound=quote.lower_bound if isinstance(quote, Quote) else None,
     )
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -28,7 +28,7 @@ from elastune.model.billing import bills_nodes
 from elastune.model.distributions import Array
 from elastune.model.limits import ROUNDING, Objective, quantile
 from elastune.planning.planners.baselines import naive_elastic_plans, plan_greedy
-from elastune.planning.planners.labels import Bounds, Frontier, find_frontier
+from elastune.planning.planners.labels import Bounds, Frontier, find_frontier, find_small_frontier
 from elastune.planning.planners.lower_bound import lower_bound
 from elastune.planning.planners.network import Network, Weights, build_network, mean
 from elastune.planning.planners.static import static_plans
@@ -168,7 +168,11 @@ def _best_certain(case: Case, network: Network, frontier: Frontier) -> Solution 
 def _plan_uncertain(case: Case) -> Solution | None:
     best: Solution | None = None
     tried: set[Plan] = set()
-    for frontier, order in _candidate_fronts(case):
+
+    def most() -> float:
+        return math.inf if best is None else case.value(best.outcome)[0] * (1 + SLACK)
+
+    for frontier, order in _candidate_fronts(case, most):
         values = frontier.cost if case.objective is Objective.COST else frontier.time
         for index in order[:MAX_TRIED]:
             if best is not None and values[index] > case.value(best.outcome)[0] * (1 + SLACK):
@@ -195,12 +199,17 @@ def _last_resorts(case: Case) -> Iterator[Plan]:
     yield from naive_elastic_plans(case).plans
 
 
-def _candidate_fronts(case: Case) -> Iterator[tuple[Frontier, list[int]]]:
-    """Frontiers under margins for the variance, each with its plans in the order to try them."""
+def _candidate_fronts(case: Case, most_wanted: Callable[[], float]) -> Iterator[tuple[Frontier, list[int]]]:
+    """Frontiers under margins for the variance, each with its plans in the order to try them.
+
+    `most_wanted`: a candidate with a larger mean of the objective is not tried. A frontier that is large
+    without that limit is coarse until a plan is found that sets one.
+    """
     cost_first = case.objective is Objective.COST
     limit = case.limits.deadline_s if cost_first else case.limits.budget_usd
     z = max(0.0, float(ndtri(case.limits.confidence)))
-    spread = skew = 0.0
+    spread = skew = slope = 0.0
+    is_large = False
     for _ in range(MAX_ROUNDS):
         margin = z / (2 * spread) if spread else 0.0
         network = _risky_network(case, margin)
@@ -211,9 +220,17 @@ def _candidate_fronts(case: Case) -> Iterator[tuple[Frontier, list[int]]]:
             return
         allowed = limit - z * spread / 2 + skew
         most = max(allowed, 0.0) + SLACK * limit
-        bounds = Bounds(time=most) if cost_first else Bounds(cost=most)
-        frontier = find_frontier(network, bounds, rounding=ROUNDED)
+        worst = most_wanted() if is_large else math.inf
+        bounds = Bounds(time=most, cost=worst) if cost_first else Bounds(time=worst, cost=most)
+        small = None if is_large else find_small_frontier(network, bounds, rounding=ROUNDED)
+        is_large = small is None
+        is_coarse = is_large and worst == math.inf
+        rounding = COARSE if is_coarse else ROUNDED
+        bounds = replace(bounds, usd_per_s=slope)
+        frontier = find_frontier(network, bounds, rounding=rounding) if small is None else small
         if not len(frontier):  # nothing is that good: what comes nearest?
+            if worst < math.inf:
+                return
             frontier = find_frontier(network, rounding=COARSE)
         limited, wanted = (frontier.time, frontier.cost) if cost_first else (frontier.cost, frontier.time)
         order = [int(i) for i in np.argsort(wanted, kind="stable")]
@@ -224,9 +241,10 @@ def _candidate_fronts(case: Case) -> Iterator[tuple[Frontier, list[int]]]:
         found = float(samples.std())
         # The limit moves by the difference between the quantile and that of a normal distribution.
         skew = float(samples.mean()) + z * found - quantile(samples, case.limits.confidence)
-        if found == 0.0 or abs(found - spread) < 0.02 * spread:
+        is_settled = found == 0.0 or abs(found - spread) < 0.02 * spread
+        if is_settled and not (is_coarse and most_wanted() < math.inf):
             return
-        spread = found
+        spread, slope = found, frontier.slope
 
 
 def _risky_network(case: Case, margin: float) -> Network:

@@ -43,7 +43,9 @@ from elastune.planning.planners.network import (
 )
 
 MAX_LABELS = 100_000
-MAX_EXTENDED = 2_000_000
+FEW_LABELS = 20_000
+# The labels of a stage, for each that is left after dropping those that are beaten.
+EXTENDED_PER_LABEL = 20
 COARSEST = 1e-2
 ROWS_AT_ONCE = 500_000
 _ROUNDING = 1e-12
@@ -130,13 +132,18 @@ def find_frontier(network: Network, bounds: Bounds | None = None, *, rounding: f
     """
     epsilon = rounding
     while True:
-        frontier = _find(network, bounds or Bounds(), epsilon)
+        frontier = _find(network, bounds or Bounds(), epsilon, MAX_LABELS)
         if frontier is not None:
             return frontier
         epsilon = max(1e-3, epsilon * 10)
 
 
-def _find(network: Network, bounds: Bounds, epsilon: float) -> Frontier | None:
+def find_small_frontier(network: Network, bounds: Bounds, *, rounding: float) -> Frontier | None:
+    """As `find_frontier`, but None if that takes more than `FEW_LABELS` labels."""
+    return _find(network, bounds, rounding, FEW_LABELS)
+
+
+def _find(network: Network, bounds: Bounds, epsilon: float, most: int) -> Frontier | None:
     labels = _start(network)
     trail = []
     factor = (1 + epsilon) ** len(network.stages)
@@ -148,11 +155,11 @@ def _find(network: Network, bounds: Bounds, epsilon: float) -> Frontier | None:
         value = labels.cost if last or epsilon >= COARSEST else labels.value(network.node_usd_per_s)
         held = np.zeros_like(labels.held) if last else labels.held
         reuse = np.zeros_like(labels.gang) if last else _reuse(labels, network.stages[i + 1])
-        if len(labels) > MAX_EXTENDED and epsilon < COARSEST:
+        if len(labels) > most * EXTENDED_PER_LABEL and epsilon < COARSEST:
             return None
         columns = (labels.time, labels.cost, value, held)
         labels = labels.take(_undominated(columns, reuse, network.waiting_usd_per_node, epsilon))
-        if len(labels) > MAX_LABELS and epsilon < COARSEST:
+        if len(labels) > most and epsilon < COARSEST:
             return None
         trail.append((labels.parent, labels.choice, labels.held))
     return Frontier(

@@ -31,10 +31,11 @@ VALUES_AT_ONCE = 4_000_000
 # of 100,000 trials it moves by 0.004 %.
 _PROMISED = AffordableRows(values=262_144, least=8)
 _ESTIMATED = AffordableRows(values=32_768, least=8, most=32)
-# The turns beyond which an estimate, and those beyond which a promise, simulates no queue: the last turn, of
-# which the mean is known, is then less than a thousandth of the stage.
+# The turns beyond which an estimate simulates no queue. A promise does without beyond more of them, if the
+# longest trial is so small a share of the stage: a queue ends at most that much later than an even load.
 MANY_TURNS = 16
 _VERY_MANY_TURNS = 1_000
+_SMALL_SHARE = 0.005
 # With fewer rows times gangs a heap in plain Python is faster than arrays.
 _ONE_BY_ONE = 384
 
@@ -215,15 +216,22 @@ class Evaluator:
         """Gangs that take turns."""
         if self._has_equal_turns(stage):
             return self.least_s(stage, allocation)
-        trials = self.workload.stages[stage].trials
-        rows = _PROMISED.of(trials)
-        if trials > _VERY_MANY_TURNS * allocation.gangs:
+        rows = _PROMISED.of(self.workload.stages[stage].trials)
+        if self._ends_evenly(stage, allocation):
             return np.asarray(self.least_s(stage, allocation) + self._last_turn_s(stage, allocation, rows))
         ends, least = self._simulate_queue(stage, allocation, rows)
         if ends.size >= self.draws.rows(stage):
             return self.draws.per_sample(ends)
         later_s = np.resize(ends - least, self.draws.rows(stage))
         return np.asarray(self.least_s(stage, allocation) + self.draws.per_sample(later_s))
+
+    def _ends_evenly(self, stage: int, allocation: Allocation) -> bool:
+        """Whether it matters little in which order the trials of a queue train."""
+        turns = self.workload.stages[stage].trials / allocation.gangs
+        if turns <= _VERY_MANY_TURNS or self.workload.is_deterministic:
+            return False
+        longest_s = self.longest_trial_s(stage, allocation.slots_per_trial).max()
+        return bool(longest_s <= _SMALL_SHARE * self.least_s(stage, allocation).min())
 
     def _simulate_queue(self, stage: int, allocation: Allocation, rows: int) -> tuple[Array, Array]:
         """On the first rows of a stage: when the queue ends, and when it could end at the earliest."""

@@ -13,6 +13,8 @@ from dataclasses import replace
 from statistics import fmean, stdev
 from typing import NamedTuple
 
+import numpy as np
+
 from elastune.curves.source import UnknownSource
 from elastune.history.result import Estimate
 from elastune.journal.writer import MemoryJournal
@@ -68,7 +70,19 @@ def _simulated_means(setup: RunSetup) -> ReplannedMeans:
         outcomes.append(_Outcome(state.ended_s or 0.0, state.ledger.accrued_usd(state.now_s)))
         events += state.events
     seconds, usd = zip(*outcomes, strict=True)
-    return ReplannedMeans(simulations=len(outcomes), jct_seconds=fmean(seconds), cost=fmean(usd))
+    return ReplannedMeans(
+        simulations=len(outcomes),
+        jct_seconds=fmean(seconds),
+        cost=fmean(usd),
+        jct_seconds_range=_usual(seconds),
+        cost_range=_usual(usd),
+    )
+
+
+def _usual(values: Sequence[float]) -> tuple[float, float]:
+    """Without the twentieth at each end."""
+    low, high = np.quantile(values, (0.05, 0.95)).tolist()
+    return low, high
 
 
 def _is_enough(outcomes: Sequence[_Outcome], events: int) -> bool:

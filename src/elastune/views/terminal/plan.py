@@ -14,7 +14,7 @@ from rich.text import Text
 
 from elastune.hopping.partitions import Hopping
 from elastune.model.billing import bills_nodes
-from elastune.model.limits import Objective
+from elastune.model.limits import ROUNDING, Objective
 from elastune.planning.quote import (
     BracketQuote,
     Forecast,
@@ -172,7 +172,15 @@ def _spot(quote: Quote, risk: SpotRisk, level: str) -> Iterator[tuple[str, str |
 def _describe_replanned(means: ReplannedMeans) -> str:
     taken = time_and_money(means.jct_seconds, means.cost)
     runs = plural(means.simulations, "simulated run")
-    return f"{taken}: the mean of {runs}, which plan the rest again at each barrier"
+    late, usd = (
+        f"{show(low)} to {show(high)}"
+        for show, (low, high) in ((format_duration, means.jct_seconds_range), (format_usd, means.cost_range))
+    )
+    usual = f"{late} and {usd}" if means.cost else late
+    return (
+        f"{taken}: the mean of {runs}, which plan the rest again at each barrier. Depending on which "
+        f"trials go on, nine of ten take {usual}"
+    )
 
 
 def _describe_speeds(speeds: SpeedRange, level: str) -> str:
@@ -191,6 +199,20 @@ def _describe_speeds(speeds: SpeedRange, level: str) -> str:
 
 
 def _how_good(quote: Quote) -> str:
+    """With several kinds of nodes: of plans on the chosen one, and what is proven of the others."""
+    text, here = _proven(quote), quote.kind
+    if here is None or quote.lower_bound is None:
+        return text
+    least = quote.bound_on_any_kind
+    if least is None:
+        return f"on {here.name}, {text}"
+    if least >= quote.lower_bound * (1 - ROUNDING):
+        return f"{text}, on any kind of node"
+    show = format_usd if quote.objective is Objective.COST else format_duration
+    return f"on {here.name}, {text}; on any kind none below {show(least)}"
+
+
+def _proven(quote: Quote) -> str:
     if quote.problem.cluster.is_free and quote.objective is Objective.COST:
         return "the fastest of the plans that were tried"
     better = "cheaper" if quote.objective is Objective.COST else "faster"
@@ -246,7 +268,7 @@ def _planner_table(quote: Quote, comparison: Mapping[str, Forecast | None]) -> T
     tones = {name: Tone.MUTED if plan is None else Tone.PLAIN for name, plan in comparison.items()}
     tones[quote.planner] = Tone.STRONG
     none = "; none: it finds no plan that keeps them" if None in comparison.values() else ""
-    title = f"All planners under the same limits{none}"
+    title = f"All planners under the same limits{_on_kind(quote)}{none}"
     table = make_table(columns, comparison.items(), tone=lambda each: tones[each[0]], title=title)
     is_free = quote.problem.cluster.is_free
     return table.of_columns(lambda column: "cost" not in column.title) if is_free else table
@@ -255,9 +277,9 @@ def _planner_table(quote: Quote, comparison: Mapping[str, Forecast | None]) -> T
 def _frontier_table(quote: Quote, frontier: tuple[FrontierPoint, ...]) -> Table:
     shown = list(_thinned(frontier, quote))
     is_free, plans = quote.problem.cluster.is_free, plural(len(frontier), "plan")
-    title = f"Time against money: {plans} that no other beats in both"
+    title = f"Time against money{_on_kind(quote)}: {plans} that no other beats in both"
     if is_free:
-        title = f"Machines that cost nothing: {plans} that no other beats in time"
+        title = f"Machines that cost nothing{_on_kind(quote)}: {plans} that no other beats in time"
     if len(frontier) > len(shown):
         title += f" ({len(frontier) - len(shown):,} between these are left out; --json has all)"
     columns: list[Column[FrontierPoint]] = [
@@ -269,6 +291,11 @@ def _frontier_table(quote: Quote, frontier: tuple[FrontierPoint, ...]) -> Table:
     tones = {True: Tone.STRONG, False: Tone.PLAIN}
     table = make_table(columns, shown, tone=lambda point: tones[_is_chosen(point, quote)], title=title)
     return table.without_money() if is_free else table
+
+
+def _on_kind(quote: Quote) -> str:
+    """Planners and plans are compared on one kind of node."""
+    return "" if quote.kind is None else f" on {quote.kind.name}"
 
 
 def _thinned(frontier: tuple[FrontierPoint, ...], quote: Quote) -> Iterator[FrontierPoint]:
