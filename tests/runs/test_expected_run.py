@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from statistics import fmean
 
 import pytest
 
 import elastune
+from elastune.api.tuning import prepare_to_run
 from elastune.job.job import Job
+from elastune.planning.problem import Problem
+from elastune.planning.quote import Quote
 from elastune.runs.quotes.expected_run import expected_of, replanned_means
+from elastune.runs.quotes.policy_quote import PolicyQuote
 from elastune.runs.quotes.quoting import with_expectation
 from elastune.runs.quotes.replanning import MOST_TRIALS
-from elastune.setup.run_setup import prepare
+from elastune.setup.run_setup import SetupPurpose, prepare
 from tests.runs.checked_run import SAMPLES, CheckedRun, job_of
 
 WIDTHS = {"width": {"float": [0.5, 2.0]}}
@@ -87,3 +92,28 @@ def test_a_run_that_keeps_to_its_plan_or_is_very_large_is_expected_to_take_the_p
     assert replanned_means(setup.quote, setup) is None
     assert expected_of(setup.quote).jct_seconds == setup.quote.jct_seconds
     assert expected_of(setup.quote).cost == setup.quote.cost
+
+
+TRAINING = """
+def train(config, worker, state):
+    count = state or 0
+    while True:
+        count += 1
+        yield {"score": config["width"] * count}, lambda: count
+"""
+
+
+def test_a_run_with_a_seed_of_its_own_is_quoted_for_the_configurations_of_that_seed(tmp_path: Path) -> None:
+    (tmp_path / "training.py").write_text(TRAINING)
+    job = differing(trainable=f"{tmp_path / 'training.py'}:train", cluster__provider="local")
+    (seeded,) = problem_of(prepare_to_run(job, seed=7).quote).starts
+    same, other = (
+        problem_of(prepare(job.model_copy(update={"seed": seed}), purpose=SetupPurpose.RUN).quote).starts[0]
+        for seed in (7, job.seed)
+    )
+    assert seeded.speeds == same.speeds != other.speeds
+
+
+def problem_of(quote: Quote | PolicyQuote | None) -> Problem:
+    assert isinstance(quote, Quote)
+    return quote.problem

@@ -105,7 +105,8 @@ def prepare_to_run(
     """Plan and check everything before a real run. Nothing is started."""
     given = planned_by(as_job(job), planner, [policy])
     first = whole("seed", given.seed if seed is None else seed, 0, MOST_SEED)
-    return prepare_run(given, policy=policy, seed=first, address=address)
+    seeded = given.model_copy(update={"seed": first})  # quoted for the configurations that it will draw
+    return prepare_run(seeded, policy=policy, seed=first, address=address)
 
 
 def resume(  # noqa: PLR0913  all by name

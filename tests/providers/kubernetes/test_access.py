@@ -8,8 +8,10 @@ import ipaddress
 import json
 import ssl
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -18,6 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from elastune.providers.kubernetes.api import (
+    ClusterAccess,
     KubernetesAccessError,
     KubernetesApi,
     KubernetesRefusedError,
@@ -154,3 +157,36 @@ def test_a_wrong_token_at_the_start_is_told_at_once(stand_in: StandIn) -> None:
     with serving(stand_in) as address, pytest.raises(Exception, match="cannot be used: Unauthorized"):
         PodStage(stand_in, address).provider()
     assert json.dumps(stand_in.annotations) == "{}"
+
+
+class Redirecting(BaseHTTPRequestHandler):
+    """Sends the first request on to itself, and keeps the tokens that it sees."""
+
+    tokens: ClassVar[list[str | None]] = []
+
+    def do_GET(self) -> None:
+        self.tokens.append(self.headers["Authorization"])
+        if len(self.tokens) == 1:
+            self.send_response(302)
+            self.send_header("Location", "/elsewhere")
+            self.end_headers()
+            return
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name of the base class
+        """Nothing on stderr."""
+
+
+def test_a_token_does_not_follow_a_redirection() -> None:
+    with HTTPServer(("127.0.0.1", 0), Redirecting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        access = ClusterAccess(
+            server=f"http://127.0.0.1:{server.server_port}", namespace=NAMESPACE, token=lambda: "secret"
+        )
+        try:
+            assert KubernetesApi(access).get("/api") == {}
+        finally:
+            server.shutdown()
+    assert Redirecting.tokens == ["Bearer secret", None]

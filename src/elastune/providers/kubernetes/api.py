@@ -89,12 +89,13 @@ class KubernetesApi:
 
     def _call(self, verb: str, path: str, body: object, kind: str | None) -> Any:
         access, headers = self._access, {"Accept": "application/json"}
-        if (token := access.token()) is not None:
-            headers["Authorization"] = f"Bearer {token}"
         if kind is not None:
             headers["Content-Type"] = kind
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(access.server + path, data, headers, method=verb)  # noqa: S310
+        if (token := access.token()) is not None:
+            # Not a header of the request itself: those are sent on to wherever an answer redirects.
+            request.add_unredirected_header("Authorization", f"Bearer {token}")
         try:
             with urllib.request.urlopen(request, timeout=_CALL_S, context=access.tls) as answer:  # noqa: S310
                 return json.load(answer)
